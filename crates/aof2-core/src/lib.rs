@@ -1,0 +1,2 @@
+//! aof2: an embedded, append-only log.
+pub mod format;

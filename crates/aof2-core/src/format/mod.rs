@@ -1,1 +1,51 @@
-//! formats
+//! The bytes on disk: every layout of the log's own files, and nothing else.
+//!
+//! This module owns the byte layouts of segment files (both versions), of the
+//! records in them, of the watermark file and of the `stream` identity file,
+//! together with their names, ids and the one checksum they share. It is pure
+//! byte code: it opens no file, knows no clock and depends on no other module,
+//! so that every decoder can be tested and fuzzed on plain slices. Bytes from
+//! disk are hostile until a checksum says otherwise, and even then every length
+//! is checked: a decoder returns an error, it never panics and never claims more
+//! bytes than it was given. All integers are little-endian.
+
+mod bytes;
+mod checksum;
+mod codec;
+mod error;
+mod ids;
+mod name;
+mod record;
+mod segment;
+mod segment_v1;
+mod segment_v2;
+mod slicing;
+mod stream;
+mod watermark;
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
+pub use checksum::{Crc64, crc64, fold32};
+pub use codec::RecordCodec;
+pub use error::{FormatError, RecordFault};
+pub use ids::{RecordId, SegmentId, StreamId};
+pub use name::{ArchiveFileName, SegmentFileName, SpareFileName};
+pub use record::{DecodedRecord, Gap, RecordFlags, RecordHead, RecordHeaderBytes, RecordMeta};
+pub use segment::{
+    PAYLOAD_LEN_MAX, RECORD_ALIGN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
+    SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentHeader,
+};
+pub use segment_v1::{SegmentFooterV1, SegmentHeaderV1};
+pub use segment_v2::{
+    FOOTER_COMPACTED, FOOTER_PARTIAL, FOOTER_SEALED, SegmentFooterV2, SegmentHeaderV2,
+};
+pub use stream::{STREAM_IDENTITY_LEN_MAX, STREAM_NAME_LEN_MAX, StreamIdentity, validate_name};
+pub use watermark::{
+    WATERMARK_APPENDED_COUNT, WATERMARK_APPENDED_POSITION, WATERMARK_BODY, WATERMARK_BODY_CRC,
+    WATERMARK_BODY_LEN, WATERMARK_DURABLE_COUNT, WATERMARK_DURABLE_POSITION, WATERMARK_FILE_LEN,
+    WATERMARK_HEADER_LEN, WATERMARK_LEN, WATERMARK_SEQUENCE, WATERMARK_STATE, WATERMARK_WAKE,
+    WatermarkBody, WatermarkHeader, WatermarkState,
+};

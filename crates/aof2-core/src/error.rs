@@ -1,0 +1,181 @@
+//! What can go wrong, in terms of what a caller would do about it.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::RecordId;
+
+/// Result of every fallible call of this crate.
+pub type Result<T, E = AofError> = std::result::Result<T, E>;
+
+/// Which limit a non-blocking call ran into. Nothing was written; try again once
+/// the named work is done, or use the blocking or async twin of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackpressureKind {
+    /// There is no segment to write into yet.
+    Admission,
+    /// The segment is full and its successor is not ready, or two segments still
+    /// wait to be finalized.
+    Rollover,
+    /// More than `max_unflushed_bytes` are waiting to become durable.
+    Flush,
+}
+
+impl std::fmt::Display for BackpressureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Admission => "admission",
+            Self::Rollover => "rollover",
+            Self::Flush => "flush",
+        })
+    }
+}
+
+/// Damage found in data that had been durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// File that is damaged.
+    pub path: PathBuf,
+    /// Byte in the file where the damage starts.
+    pub offset: u64,
+    /// Logical offsets of the records that cannot be read; the end is unknown
+    /// (`u64::MAX`) when nothing readable follows in the file.
+    pub records: Range<u64>,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "damage at byte {} of {}: {}; ", self.offset, self.path.display(), self.reason)?;
+        match &self.records {
+            r if r.is_empty() => write!(f, "no record is affected"),
+            r if r.end == u64::MAX => write!(f, "records from {} on are affected", r.start),
+            r if r.end - r.start == 1 => write!(f, "record {} is affected", r.start),
+            r => write!(f, "records {} to {} are affected", r.start, r.end - 1),
+        }
+    }
+}
+
+/// Why a call failed. A variant exists where a caller would act differently.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AofError {
+    /// The operating system refused; `source` says how.
+    #[error("{op} failed ({}): {source}", path.display())]
+    Io {
+        /// What was being done.
+        op: &'static str,
+        /// The file or directory it was done to.
+        path: PathBuf,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
+    /// A non-blocking call would have had to wait; nothing was written.
+    #[error("would block on {0}; nothing was written")]
+    WouldBlock(BackpressureKind),
+    /// A wait reached its deadline; nothing was written by the call that waited.
+    #[error("timed out waiting for {what}")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+    },
+    /// The record can never be appended as it is.
+    #[error("invalid record: {reason}")]
+    InvalidRecord {
+        /// Why.
+        reason: String,
+    },
+    /// Data that had been durable is damaged. The rest stays readable; `repair`
+    /// quarantines the damage.
+    #[error("{0}; run `aof2 repair` to quarantine it, the intact rest stays readable")]
+    Corrupt(Box<Damage>),
+    /// The data was removed by retention.
+    #[error("records before offset {earliest} were removed by retention")]
+    Trimmed {
+        /// First logical offset that still exists.
+        earliest: u64,
+    },
+    /// No record has this id.
+    #[error("there is no record {0}")]
+    NoSuchRecord(RecordId),
+    /// The offset is at or past the end of what this reader may see.
+    #[error("offset {offset} is past the end: the next one will be {end}")]
+    PastEnd {
+        /// Offset asked for.
+        offset: u64,
+        /// First offset that is not readable yet.
+        end: u64,
+    },
+    /// Another handle is writing to this log.
+    #[error("{} is being written by process {pid}; a log has one writer", path.display())]
+    Locked {
+        /// Root of the log.
+        path: PathBuf,
+        /// Process that holds it, 0 if unknown.
+        pid: u32,
+    },
+    /// A sync failed earlier, so this handle no longer promises anything. Reads go
+    /// on; close it and open the log again to recover what is on disk.
+    #[error("appends and flushes are refused until the log is reopened: {reason}")]
+    Poisoned {
+        /// The failure that caused it.
+        reason: Arc<str>,
+    },
+    /// The handle was closed.
+    #[error("the log is closed")]
+    Closed,
+    /// The handle belongs to the process that forked this one.
+    #[error("this handle was opened before fork(); open the log again in this process")]
+    Forked,
+    /// The directory holds no log.
+    #[error("{} is not an aof2 log: {reason}", path.display())]
+    NotALog {
+        /// Directory that was opened.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// A file in the log is not of this stream, or not of a kind we know.
+    #[error("{} does not belong to this log: {reason}; move it away to open the log", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Why it is foreign.
+        reason: String,
+    },
+    /// A configuration value is not allowed.
+    #[error("{field}: {reason}")]
+    InvalidConfig {
+        /// Name of the field.
+        field: &'static str,
+        /// What is allowed.
+        reason: String,
+    },
+}
+
+impl AofError {
+    pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { op, path, source: Arc::new(source) }
+    }
+
+    /// The operating system's error behind this one, if there is one.
+    pub fn io_source(&self) -> Option<&io::Error> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// Whether the disk is full: nothing is lost, appends work again once there is
+    /// space.
+    pub fn is_disk_full(&self) -> bool {
+        self.io_source().is_some_and(|e| {
+            matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! The storage seam: everything that touches the operating system.
+//!
+//! The log is written against the traits of [`storage`]; [`os`] implements them
+//! over real files and [`sim`] over an in-memory machine that can lose power.
+//! All `unsafe` of the crate lives here, behind types whose own checks uphold
+//! the invariants: [`SharedMap`] hands out slices only below a published
+//! frontier and lets a single [`MapWriter`] write only above it, [`WordPage`]
+//! allows nothing but atomic words.
+
+mod clock;
+mod fork;
+mod lock;
+mod map;
+mod os;
+pub mod sim;
+mod storage;
+mod wake;
+
+pub use clock::{Clock, SystemClock};
+pub use fork::ForkStamp;
+pub use map::{MapBacking, MapWriter, OutOfBounds, SharedMap, WordPage};
+pub use os::OsStorage;
+pub use storage::{DirEntry, EntryKind, File, LockError, LockGuard, OpenMode, Storage};
+pub use wake::{wait_while_word, wake_word};

@@ -1,0 +1,113 @@
+//! The traits that a log is written against.
+//!
+//! Contract shared by all implementations, modelled on POSIX at its least
+//! generous: file contents are durable after [`File::sync`] or
+//! [`SharedMap::sync`](super::SharedMap::sync) of the range, a file's *name* only
+//! after [`Storage::sync_dir`] of its directory. A failed sync says nothing about
+//! what reached the disk, and a later successful sync does not cover what the
+//! failed one was asked for.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{SharedMap, WordPage};
+
+/// What a directory entry is; symbolic links are never followed inside a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, socket, device: nothing a log would ever write.
+    Other,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// File name, lossily decoded: names that are not UTF-8 are not ours.
+    pub name: String,
+    /// What stands behind the name.
+    pub kind: EntryKind,
+}
+
+/// How to open a file that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Read only: works on a read-only file system.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// Why a lock was not given.
+#[derive(Debug)]
+pub enum LockError {
+    /// Somebody else is writing; the process id where the system tells it.
+    Held {
+        /// Process that holds the lock, 0 when unknown.
+        pid: u32,
+    },
+    /// The lock file could not be opened or locked.
+    Io(io::Error),
+}
+
+/// Holding it means being the only writer; dropping it lets the next one in.
+pub trait LockGuard: Send + Sync + Debug {}
+
+/// A tree of files.
+pub trait Storage: Send + Sync + Debug + 'static {
+    /// Creates a directory and its parents; existing ones are fine.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Names in a directory, in no particular order.
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Whether the path names anything.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Opens an existing regular file; a symbolic link is refused.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
+    /// Creates a file that must not exist yet.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Atomically renames, replacing what `to` named.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name; open maps of it stay valid.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes creations, renames and removals in this directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Takes the exclusive writer lock kept in this file, without waiting.
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+}
+
+/// An open file.
+pub trait File: Send + Sync + Debug {
+    /// Current length.
+    fn len(&self) -> io::Result<u64>;
+    /// Bytes of disk the file occupies (less than its length where it has holes).
+    fn allocated_len(&self) -> io::Result<u64>;
+    /// Time of the last change, nanoseconds since the epoch.
+    fn modified_ns(&self) -> io::Result<u64>;
+    /// Fills the buffer from `offset`; `UnexpectedEof` when the file is shorter.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of the buffer at `offset`.
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the file at least `len` bytes long with every block of it allocated,
+    /// so that later stores through a map cannot run out of disk.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Makes the range read as zeros while its blocks stay allocated.
+    fn zero_range(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Gives the range's blocks back; it reads as zeros and must not be written
+    /// through a map again before [`File::allocate`].
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Makes contents and length durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Asks the system to forget clean cached pages, so that a later read shows
+    /// what the disk holds. Advice only.
+    fn forget_cached(&self) -> io::Result<()>;
+    /// Maps the first `len` bytes; writable maps need a file opened for writing
+    /// whose blocks are allocated.
+    fn map(&self, len: usize, writable: bool) -> io::Result<SharedMap>;
+    /// Maps the first `len` bytes for atomic word access.
+    fn map_words(&self, len: usize, writable: bool) -> io::Result<WordPage>;
+}

@@ -1,0 +1,401 @@
+//! The handle to a stream that this process writes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::config::AofConfig;
+use super::cursor::{Cursor, Start};
+use super::metrics::MetricsSnapshot;
+use super::position::Position;
+use super::record::Record;
+use super::retention::{RetentionPolicy, RetentionReport};
+use super::scan::{Follow, Scan, ScanOptions};
+use super::source::{Source, Visibility};
+use super::stream::{AppendOptions, Appended, AppendedBatch, Stream};
+use super::table::SegmentInfo;
+use crate::error::{AofError, Result};
+use crate::format::{RecordId, SegmentFormat, StreamId};
+
+/// How far a stream has got: next logical offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Records below this are appended: in the page cache, safe from the death of
+    /// this process.
+    pub appended: u64,
+    /// Records below this are durable: safe from a power cut.
+    pub durable: u64,
+}
+
+/// A level of safety to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// In the page cache.
+    Appended,
+    /// On disk.
+    Durable,
+}
+
+/// Background workers of one stream; dropping them asks them to stop.
+pub(crate) trait Workers: Send + Sync {}
+
+/// A stream open for appending and reading. Cheap to clone; the last clone to go
+/// closes the stream.
+///
+/// ```
+/// use aof2_core::{AofConfig, AofManager};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let manager = AofManager::new(Default::default())?;
+/// let log = manager.open(AofConfig::new(dir.path().join("events")))?;
+/// let id = log.append(b"hello")?;
+/// log.flush()?;
+/// assert_eq!(&*log.read(id)?.payload, b"hello");
+/// log.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Aof {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    stream: Arc<Stream>,
+    workers: parking_lot::Mutex<Option<Box<dyn Workers>>>,
+    /// Keeps the manager's runtime alive while the stream is open.
+    _keep: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Err(error) = self.stream.close() {
+            tracing::error!(%error, "closing a dropped stream failed");
+        }
+    }
+}
+
+impl fmt::Debug for Aof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Aof")
+            .field("root", &self.stream().config.root_dir)
+            .field("watermarks", &self.watermarks())
+            .finish()
+    }
+}
+
+impl Aof {
+    pub(crate) fn new(
+        stream: Arc<Stream>,
+        workers: Option<Box<dyn Workers>>,
+        keep: Arc<dyn std::any::Any + Send + Sync>,
+    ) -> Self {
+        let workers = parking_lot::Mutex::new(workers);
+        Self { shared: Arc::new(Shared { stream, workers, _keep: keep }) }
+    }
+
+    /// Opens a log with a manager of its own. Use [`AofManager`](crate::AofManager)
+    /// to share background threads among many logs.
+    pub fn open(config: AofConfig) -> Result<Self> {
+        crate::manager::AofManager::new(crate::manager::ManagerConfig::for_one_stream())?.open(config)
+    }
+
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
+        &self.shared.stream
+    }
+
+    fn source(&self) -> Arc<dyn Source> {
+        Arc::clone(self.stream()) as Arc<dyn Source>
+    }
+
+    /// Name of the stream.
+    pub fn name(&self) -> &str {
+        &self.stream().identity.name
+    }
+
+    /// Id of the stream, derived from its name when the log was created.
+    pub fn stream_id(&self) -> StreamId {
+        self.stream().identity.stream_id
+    }
+
+    /// Record layout of the log.
+    pub fn format(&self) -> SegmentFormat {
+        self.stream().format()
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &AofConfig {
+        &self.stream().config
+    }
+
+    /// The longest payload that can be appended.
+    pub fn payload_len_max(&self) -> usize {
+        self.stream().payload_len_max()
+    }
+
+    // ---- appending ----
+
+    /// Appends without waiting: `WouldBlock` if there is no room right now. A
+    /// record that was refused was not written, so a retry never duplicates.
+    #[inline]
+    pub fn append_record(&self, payload: &[u8]) -> Result<Appended> {
+        self.stream().append_now(payload, &AppendOptions::default())
+    }
+
+    /// [`Aof::append_record`] with a timestamp or flags.
+    pub fn append_record_with(&self, payload: &[u8], options: &AppendOptions) -> Result<Appended> {
+        self.stream().append_now(payload, options)
+    }
+
+    /// Appends, waiting for room as long as it takes. Returns the record's id.
+    #[inline]
+    pub fn append(&self, payload: &[u8]) -> Result<RecordId> {
+        let options = AppendOptions::default();
+        match self.stream().append_now(payload, &options) {
+            Ok(appended) => Ok(appended.id),
+            Err(AofError::WouldBlock(_)) => self
+                .stream()
+                .append_waiting(None, || self.stream().append_now(payload, &options))
+                .map(|appended| appended.id),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends, waiting for room up to `timeout`; then `Timeout`, and nothing was
+    /// written.
+    pub fn append_record_with_timeout(
+        &self,
+        payload: &[u8],
+        options: &AppendOptions,
+        timeout: Duration,
+    ) -> Result<Appended> {
+        let stream = self.stream();
+        stream.append_waiting(deadline(timeout), || stream.append_now(payload, options))
+    }
+
+    /// Appends, awaiting room. Cancel-safe: if the future is dropped before it
+    /// returns, nothing was written.
+    pub async fn append_record_async(
+        &self,
+        payload: &[u8],
+        options: &AppendOptions,
+    ) -> Result<Appended> {
+        let stream = self.stream();
+        stream.append_waiting_async(|| stream.append_now(payload, options)).await
+    }
+
+    /// Appends all payloads with one reservation, or none of them, without waiting.
+    /// A batch lies in one segment; it must fit into one.
+    pub fn append_batch<P: AsRef<[u8]>>(
+        &self,
+        payloads: &[P],
+        options: &AppendOptions,
+    ) -> Result<AppendedBatch> {
+        self.stream().append_batch_now(payloads, options)
+    }
+
+    /// [`Aof::append_batch`], waiting for room up to `timeout` (`None`: as long as
+    /// it takes).
+    pub fn append_batch_with_timeout<P: AsRef<[u8]>>(
+        &self,
+        payloads: &[P],
+        options: &AppendOptions,
+        timeout: Option<Duration>,
+    ) -> Result<AppendedBatch> {
+        let stream = self.stream();
+        let deadline = timeout.and_then(deadline);
+        stream.append_waiting(deadline, || stream.append_batch_now(payloads, options))
+    }
+
+    /// [`Aof::append_batch`], awaiting room. Cancel-safe.
+    pub async fn append_batch_async<P: AsRef<[u8]>>(
+        &self,
+        payloads: &[P],
+        options: &AppendOptions,
+    ) -> Result<AppendedBatch> {
+        let stream = self.stream();
+        stream.append_waiting_async(|| stream.append_batch_now(payloads, options)).await
+    }
+
+    /// Sets the identifier that goes into the footers of segments sealed from now
+    /// on. `Full` format only.
+    pub fn set_ext_id(&self, ext_id: u64) -> Result<()> {
+        if self.format() == SegmentFormat::Compact {
+            return Err(AofError::InvalidConfig {
+                field: "ext_id",
+                reason: "the compact format has no place for it".into(),
+            });
+        }
+        self.stream().tail.lock().ext_id = ext_id;
+        Ok(())
+    }
+
+    /// Closes the active segment although it is not full and returns when it is
+    /// sealed; the next append starts a new one.
+    pub fn seal(&self) -> Result<()> {
+        self.stream().seal_now(None)
+    }
+
+    // ---- durability ----
+
+    /// Returns when everything appended before the call is durable.
+    pub fn flush(&self) -> Result<()> {
+        let position = self.stream().appended.position();
+        self.stream().flush_until(position, None)
+    }
+
+    /// Returns when this record is durable; `Timeout` if that takes longer.
+    pub fn flush_until(&self, id: RecordId, timeout: Option<Duration>) -> Result<()> {
+        let position = self.position_after(id)?;
+        self.stream().flush_until(position, timeout.and_then(deadline))
+    }
+
+    /// [`Aof::flush`] without blocking a thread.
+    pub async fn flush_async(&self) -> Result<()> {
+        let position = self.stream().appended.position();
+        self.stream().flush_until_async(position).await
+    }
+
+    /// [`Aof::flush_until`] without blocking a thread.
+    pub async fn flush_until_async(&self, id: RecordId) -> Result<()> {
+        let position = self.position_after(id)?;
+        self.stream().flush_until_async(position).await
+    }
+
+    fn position_after(&self, id: RecordId) -> Result<Position> {
+        if !self.stream().appended.position().covers(id) {
+            return Err(AofError::NoSuchRecord(id));
+        }
+        Ok(Position::from_u64(id.as_u64() + 1))
+    }
+
+    /// How far the stream has got.
+    pub fn watermarks(&self) -> Watermarks {
+        // Durable first: it never overtakes appended.
+        let durable = self.stream().durable.count();
+        Watermarks { appended: self.stream().appended.count(), durable }
+    }
+
+    /// Waits until the stream has reached logical offset `count` on this level,
+    /// without causing a flush. `false` when the time is up.
+    pub fn wait(&self, level: Level, count: u64, timeout: Option<Duration>) -> Result<bool> {
+        let stream = self.stream();
+        let watermark = stream.watermark(level.visibility());
+        let reached = || {
+            if watermark.count() >= count {
+                return Some(Ok(()));
+            }
+            stream.is_stopped().then_some(Err(()))
+        };
+        match watermark.wait(timeout.and_then(deadline), reached) {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(())) => Err(stream.refusal().unwrap_or(AofError::Closed)),
+        }
+    }
+
+    /// [`Aof::wait`] without blocking a thread. Loop over it to subscribe to every
+    /// change.
+    pub async fn wait_async(&self, level: Level, count: u64) -> Result<()> {
+        let stream = self.stream();
+        let watermark = stream.watermark(level.visibility());
+        let reached = || {
+            if watermark.count() >= count {
+                return Some(Ok(()));
+            }
+            stream.is_stopped().then_some(Err(()))
+        };
+        let outcome = watermark.wait_async(reached).await;
+        outcome.map_err(|()| stream.refusal().unwrap_or(AofError::Closed))
+    }
+
+    // ---- reading ----
+
+    /// The durable record with this id.
+    pub fn read(&self, id: RecordId) -> Result<Record> {
+        self.read_with(id, Visibility::Durable)
+    }
+
+    /// The record with this id.
+    pub fn read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
+        Cursor::read_id(&self.source(), id, visibility)
+    }
+
+    /// The durable record with this logical offset.
+    pub fn read_offset(&self, offset: u64) -> Result<Record> {
+        self.read_offset_with(offset, Visibility::Durable)
+    }
+
+    /// The record with this logical offset.
+    pub fn read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
+        super::reader::read_offset(self.source(), offset, visibility)
+    }
+
+    /// Logical offset of the first record whose timestamp is at or after this one;
+    /// the end if there is none.
+    pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
+        let start = Start::Timestamp(timestamp_ms);
+        Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
+    }
+
+    /// A forward scan.
+    pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
+        Scan::new(self.source(), options)
+    }
+
+    /// A scan that waits for more at the end.
+    pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
+        Follow::new(self.source(), options)
+    }
+
+    /// The segments, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        let limit = self.stream().appended.position();
+        let next_offset = self.stream().appended.count();
+        super::reader::segment_infos(&self.stream().table, limit, next_offset)
+    }
+
+    /// First logical offset that still exists.
+    pub fn earliest_offset(&self) -> u64 {
+        self.stream().table.earliest()
+    }
+
+    // ---- housekeeping ----
+
+    /// Lets old segments go as the policy says.
+    pub fn apply_retention(&self, policy: &RetentionPolicy) -> Result<RetentionReport> {
+        self.stream().apply_retention(policy)
+    }
+
+    /// Figures of the stream; `to_prometheus` renders them.
+    pub fn metrics(&self) -> MetricsSnapshot {
+        self.stream().metrics_snapshot()
+    }
+
+    /// Makes everything durable and closes the stream, for all clones of the
+    /// handle. Closing twice is fine.
+    pub fn close(&self) -> Result<()> {
+        let closed = self.stream().close();
+        self.shared.workers.lock().take();
+        closed
+    }
+
+    /// Whether the stream was closed.
+    pub fn is_closed(&self) -> bool {
+        self.stream().closed.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+impl Level {
+    fn visibility(self) -> Visibility {
+        match self {
+            Self::Appended => Visibility::Appended,
+            Self::Durable => Visibility::Durable,
+        }
+    }
+}
+
+fn deadline(timeout: Duration) -> Option<Instant> {
+    // A timeout beyond what the clock can express is no timeout.
+    Instant::now().checked_add(timeout)
+}

@@ -1,0 +1,452 @@
+//! Reading records one after the other, across segments, up to the limit of what
+//! the reader may see.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::position::Position;
+use super::record::{Place, Record};
+use super::source::{Limit, Source, Visibility};
+use super::table::SegmentEntry;
+use crate::error::{AofError, Damage, Result};
+use crate::format::{RecordFault, RecordFlags, RecordId, SEGMENT_HEADER_LEN};
+use crate::segment::{IndexPoint, Segment, resync};
+
+/// Where to start reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// The first record that still exists.
+    #[default]
+    Earliest,
+    /// Behind the last record visible now.
+    Latest,
+    /// This logical offset.
+    Offset(u64),
+    /// This record.
+    Id(RecordId),
+    /// The first record whose timestamp is at or after this one, in milliseconds.
+    Timestamp(u64),
+}
+
+/// A place between two records.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) visibility: Visibility,
+    verify: bool,
+    here: Option<Here>,
+    /// Logical offset of the next record, where it is known.
+    offset: u64,
+    limit: Limit,
+}
+
+#[derive(Debug)]
+struct Here {
+    entry: Arc<SegmentEntry>,
+    segment: Arc<Segment>,
+    position: u32,
+}
+
+impl Cursor {
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        visibility: Visibility,
+        verify: bool,
+        start: Start,
+    ) -> Result<Self> {
+        source.check()?;
+        let limit = source.limit(visibility)?;
+        let mut cursor = Self { source, visibility, verify, here: None, offset: 0, limit };
+        cursor.seek(start)?;
+        Ok(cursor)
+    }
+
+    /// Logical offset of the next record.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+
+    fn seek(&mut self, start: Start) -> Result<()> {
+        match start {
+            Start::Earliest => self.seek_offset(self.source.table().earliest()),
+            Start::Latest => self.seek_offset(self.limit.next_offset),
+            Start::Offset(offset) => self.seek_offset(offset),
+            Start::Id(id) => self.seek_id(id),
+            Start::Timestamp(ms) => self.seek_timestamp(ms),
+        }
+    }
+
+    fn seek_offset(&mut self, offset: u64) -> Result<()> {
+        let earliest = self.source.table().earliest();
+        if offset < earliest {
+            return Err(AofError::Trimmed { earliest });
+        }
+        if offset > self.limit.next_offset {
+            return Err(AofError::PastEnd { offset, end: self.limit.next_offset });
+        }
+        self.offset = offset;
+        let Some(entry) = self.source.table().find_offset(offset) else {
+            self.here = None;
+            return Ok(());
+        };
+        let segment = self.open(&entry)?;
+        let end = self.readable_end(&entry, &segment)?;
+        let found = segment.find_offset(offset, end, self.source.remembers());
+        let point = self.located(&segment, end, found)?;
+        self.enter(entry, segment, point);
+        Ok(())
+    }
+
+    fn seek_id(&mut self, id: RecordId) -> Result<()> {
+        let entry = self.find_entry(id)?;
+        let segment = self.open(&entry)?;
+        let end = self.readable_end(&entry, &segment)?;
+        let found = segment.find_position(id.segment_offset(), end, self.source.remembers());
+        let point = self.located(&segment, end, found)?;
+        if point.position != id.segment_offset() || !self.limit.position.covers(id) {
+            return Err(AofError::NoSuchRecord(id));
+        }
+        self.enter(entry, segment, point);
+        Ok(())
+    }
+
+    fn seek_timestamp(&mut self, timestamp_ms: u64) -> Result<()> {
+        for entry in self.source.table().snapshot() {
+            let too_old = entry.sealed_info().is_some_and(|s| s.last_timestamp_ms < timestamp_ms);
+            if too_old || entry.damage.is_some() {
+                continue;
+            }
+            let segment = self.open(&entry)?;
+            let end = self.readable_end(&entry, &segment)?;
+            let found = segment.find_timestamp(timestamp_ms, end, self.source.remembers());
+            let point = self.located(&segment, end, found)?;
+            if point.position < end {
+                self.enter(entry, segment, point);
+                return Ok(());
+            }
+        }
+        self.seek_offset(self.limit.next_offset)
+    }
+
+    fn enter(&mut self, entry: Arc<SegmentEntry>, segment: Arc<Segment>, point: IndexPoint) {
+        self.offset = point.offset;
+        self.here = Some(Here { entry, segment, position: point.position });
+    }
+
+    /// The segment an id points into; `Trimmed` when it is gone.
+    fn find_entry(&self, id: RecordId) -> Result<Arc<SegmentEntry>> {
+        let table = self.source.table();
+        if let Some(entry) = table.find(id.segment_index()) {
+            return Ok(entry);
+        }
+        match table.first() {
+            Some(first) if id.segment_index() < first.meta.segment_id.as_u32() => {
+                Err(AofError::Trimmed { earliest: first.meta.first_offset })
+            }
+            _ => Err(AofError::NoSuchRecord(id)),
+        }
+    }
+
+    fn open(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<Segment>> {
+        self.source.table().open(self.source.storage(), entry).inspect_err(|e| {
+            if matches!(e, AofError::Corrupt(_)) {
+                self.source.note_corrupt();
+            }
+        })
+    }
+
+    /// End of what may be read in a segment.
+    fn readable_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {
+        let index = entry.meta.segment_id.as_u32();
+        let limit = self.limit.position;
+        let end = match limit.segment_index().cmp(&index) {
+            std::cmp::Ordering::Less => SEGMENT_HEADER_LEN as u32,
+            std::cmp::Ordering::Equal => limit.end(),
+            std::cmp::Ordering::Greater => self.source.final_end(entry, segment)?,
+        };
+        let end = end.min(segment.map().len() as u32);
+        // For a map of this process's own writer this changes nothing.
+        segment
+            .map()
+            .observe_if_foreign(end as usize)
+            .map_err(|e| AofError::io("read segment", &entry.path)(e.into()))?;
+        Ok(end)
+    }
+
+    fn located(
+        &self,
+        segment: &Segment,
+        end: u32,
+        found: Result<IndexPoint, (IndexPoint, RecordFault)>,
+    ) -> Result<IndexPoint> {
+        found.map_err(|(at, fault)| self.damage(segment, end, at.position, at.offset, &fault))
+    }
+
+    /// The error for a record that does not validate, with how far the damage goes.
+    fn damage(
+        &self,
+        segment: &Segment,
+        end: u32,
+        position: u32,
+        offset: u64,
+        fault: &RecordFault,
+    ) -> AofError {
+        self.source.note_corrupt();
+        let records = self.damaged_range(segment, end, position, offset);
+        let damage = Damage {
+            path: segment.path().to_owned(),
+            offset: u64::from(position),
+            records,
+            reason: fault.to_string(),
+        };
+        tracing::error!(%damage, "checksum mismatch");
+        AofError::Corrupt(Box::new(damage))
+    }
+
+    fn damaged_range(&self, segment: &Segment, end: u32, position: u32, offset: u64) -> Range<u64> {
+        let space = segment.map().bytes(0, end as usize).unwrap_or_default();
+        match resync(segment, space, position as usize + 8, offset) {
+            Some((_, head)) => offset..head.logical_offset.unwrap_or(offset + 1).max(offset + 1),
+            None => offset..u64::MAX,
+        }
+    }
+
+    /// The next record, verified; `None` at the limit. Looks at the limit again
+    /// only when it reaches the old one.
+    pub(crate) fn next_place(&mut self) -> Result<Option<(Arc<Segment>, Place)>> {
+        loop {
+            let Some(end) = self.readable_here()? else { return Ok(None) };
+            if let Some(place) = self.take_place(end)? {
+                let Some(here) = &self.here else { return Ok(None) };
+                return Ok(Some((Arc::clone(&here.segment), place)));
+            }
+        }
+    }
+
+    /// Makes sure that the cursor stands before a readable record and returns the
+    /// end of what is readable in its segment.
+    pub(crate) fn readable_here(&mut self) -> Result<Option<u32>> {
+        let mut looked_again = false;
+        loop {
+            if let Some(here) = &self.here {
+                let end = self.readable_end(&here.entry, &here.segment)?;
+                if here.position < end {
+                    return Ok(Some(end));
+                }
+            }
+            if self.step_over()? {
+                continue;
+            }
+            if looked_again {
+                return Ok(None);
+            }
+            self.limit = self.source.limit(self.visibility)?;
+            looked_again = true;
+        }
+    }
+
+    /// Moves into the next segment if the limit lies beyond this one.
+    fn step_over(&mut self) -> Result<bool> {
+        let table = self.source.table();
+        let next = match &self.here {
+            Some(here) => {
+                let index = here.entry.meta.segment_id.as_u32();
+                if self.limit.position.segment_index() <= index {
+                    return Ok(false);
+                }
+                self.check_not_trimmed(index)?;
+                table.after(index)
+            }
+            None if self.limit.next_offset > self.offset => table.find_offset(self.offset),
+            None => None,
+        };
+        let Some(entry) = next else { return Ok(false) };
+        if self.limit.position.segment_index() < entry.meta.segment_id.as_u32() {
+            return Ok(false);
+        }
+        if self.limit.position.end() == 0
+            && self.limit.position.segment_index() == entry.meta.segment_id.as_u32()
+        {
+            return Ok(false);
+        }
+        let segment = self.open(&entry)?;
+        self.offset = entry.meta.first_offset;
+        self.here = Some(Here { entry, segment, position: SEGMENT_HEADER_LEN as u32 });
+        Ok(true)
+    }
+
+    /// Retention may have removed the successor while this segment was read.
+    fn check_not_trimmed(&self, index: u32) -> Result<()> {
+        match self.source.table().first() {
+            Some(first) if first.meta.segment_id.as_u32() > index + 1 => {
+                Err(AofError::Trimmed { earliest: first.meta.first_offset })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the record under the cursor and moves behind it. `None` for a gap.
+    #[inline]
+    pub(crate) fn take_place(&mut self, end: u32) -> Result<Option<Place>> {
+        let Some(here) = &mut self.here else { return Ok(None) };
+        let position = here.position;
+        let record = match here.segment.record_at(position, end, self.verify) {
+            Ok(Some(record)) => record,
+            Ok(None) => {
+                let fault = RecordFault::Truncated {
+                    needed: 8,
+                    available: u64::from(end - position),
+                };
+                let segment = Arc::clone(&here.segment);
+                return Err(self.damage(&segment, end, position, self.offset, &fault));
+            }
+            Err(fault) => {
+                let segment = Arc::clone(&here.segment);
+                return Err(self.damage(&segment, end, position, self.offset, &fault));
+            }
+        };
+        here.position = position + record.head.record_len;
+        let offset = record.head.logical_offset.unwrap_or(self.offset);
+        if record.head.flags.contains(RecordFlags::GAP) {
+            if let Some(gap) = record.gap() {
+                self.offset = offset.saturating_add(gap.lost_count);
+                return Ok(None);
+            }
+        }
+        self.offset = offset + 1;
+        Ok(Some(Place {
+            position,
+            payload_len: record.head.payload_len,
+            offset,
+            timestamp_ms: record.head.timestamp_ms,
+            flags: record.head.flags,
+        }))
+    }
+
+    pub(crate) fn is_before(&self, end: u32) -> bool {
+        self.here.as_ref().is_some_and(|here| here.position < end)
+    }
+
+    pub(crate) fn segment(&self) -> Option<&Arc<Segment>> {
+        self.here.as_ref().map(|h| &h.segment)
+    }
+
+    /// Moves behind damage: to the next record that validates in this segment, or
+    /// to the next segment. Returns how many logical offsets were passed over, if
+    /// known.
+    pub(crate) fn skip_damage(&mut self) -> Result<u64> {
+        let before = self.offset;
+        let Some(here) = &mut self.here else { return self.skip_segment() };
+        let end = {
+            let limit = self.limit.position;
+            match limit.segment_index() == here.entry.meta.segment_id.as_u32() {
+                true => limit.end(),
+                false => self.source.final_end(&here.entry, &here.segment)?,
+            }
+        };
+        let space = here.segment.map().bytes(0, end as usize).unwrap_or_default();
+        match resync(&here.segment, space, here.position as usize + 8, before) {
+            Some((at, head)) => {
+                here.position = at as u32;
+                self.offset = head.logical_offset.unwrap_or(before + 1);
+            }
+            None => {
+                here.position = end;
+                self.offset = here.entry.end_offset().unwrap_or(before + 1);
+            }
+        }
+        Ok(self.offset.saturating_sub(before))
+    }
+
+    /// Passes over a whole segment that cannot be opened.
+    pub(crate) fn skip_segment(&mut self) -> Result<u64> {
+        let before = self.offset;
+        let table = self.source.table();
+        let damaged = match &self.here {
+            Some(here) => table.after(here.entry.meta.segment_id.as_u32()),
+            None => table.find_offset(self.offset),
+        };
+        let next = damaged.and_then(|e| table.after(e.meta.segment_id.as_u32()));
+        let Some(entry) = next else { return Ok(0) };
+        let segment = self.open(&entry)?;
+        self.offset = entry.meta.first_offset;
+        self.here = Some(Here { entry, segment, position: SEGMENT_HEADER_LEN as u32 });
+        Ok(self.offset.saturating_sub(before))
+    }
+
+    /// Whether the damage is that the next segment cannot be opened at all.
+    pub(crate) fn next_segment_is_damaged(&self) -> bool {
+        let table = self.source.table();
+        let next = match &self.here {
+            Some(here) => {
+                let end = self.readable_end(&here.entry, &here.segment).unwrap_or(0);
+                if here.position < end {
+                    return false;
+                }
+                table.after(here.entry.meta.segment_id.as_u32())
+            }
+            None => table.find_offset(self.offset),
+        };
+        next.is_some_and(|e| e.damage.is_some())
+    }
+
+    /// Reads one record by id without moving.
+    pub(crate) fn read_id(source: &Arc<dyn Source>, id: RecordId, visibility: Visibility) -> Result<Record> {
+        source.check()?;
+        let limit = source.limit(visibility)?;
+        let cursor = Self {
+            source: Arc::clone(source),
+            visibility,
+            verify: true,
+            here: None,
+            offset: 0,
+            limit,
+        };
+        let entry = cursor.find_entry(id)?;
+        let position = id.segment_offset();
+        if !limit.position.covers(id) || position % 8 != 0 || position < SEGMENT_HEADER_LEN as u32 {
+            return Err(AofError::NoSuchRecord(id));
+        }
+        let segment = cursor.open(&entry)?;
+        let end = cursor.readable_end(&entry, &segment)?;
+        let fault = match segment.record_at(position, end, true) {
+            Ok(Some(record)) if record.gap().is_none() => {
+                let offset = match record.head.logical_offset {
+                    Some(offset) => offset,
+                    None => cursor.ordinal(&segment, position, end)?,
+                };
+                let place = Place {
+                    position,
+                    payload_len: record.head.payload_len,
+                    offset,
+                    timestamp_ms: record.head.timestamp_ms,
+                    flags: record.head.flags,
+                };
+                return Ok(place.to_record(&segment));
+            }
+            Ok(_) => return Err(AofError::NoSuchRecord(id)),
+            Err(fault) => fault,
+        };
+        // Damage only if a record starts here; otherwise the id is made up.
+        let point = cursor.located(&segment, end, segment.find_position(position, end, source.remembers()))?;
+        if point.position != position {
+            return Err(AofError::NoSuchRecord(id));
+        }
+        Err(cursor.damage(&segment, end, position, point.offset, &fault))
+    }
+
+    /// Version 1 records do not say which they are: count.
+    fn ordinal(&self, segment: &Segment, position: u32, end: u32) -> Result<u64> {
+        let found = segment.find_position(position, end, self.source.remembers());
+        let point = self.located(segment, end, found)?;
+        if point.position != position {
+            return Err(AofError::NoSuchRecord(segment.meta().record_id(position)));
+        }
+        Ok(point.offset)
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.limit.position
+    }
+}

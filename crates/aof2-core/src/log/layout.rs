@@ -1,0 +1,158 @@
+//! Directories and files of a log.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{AofError, Result};
+use crate::format::{SegmentFileName, SpareFileName, STREAM_IDENTITY_LEN_MAX, StreamIdentity};
+use crate::io::{EntryKind, OpenMode, Storage};
+
+/// Where a log keeps what.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+/// What `segments/` holds, by name.
+#[derive(Debug, Default)]
+pub struct SegmentListing {
+    /// Segment files, ordered by id.
+    pub segments: Vec<SegmentFileName>,
+    /// Spares of a writer, ordered.
+    pub spares: Vec<SpareFileName>,
+    /// Other temporary files, left by a crash.
+    pub temporaries: Vec<String>,
+    /// Anything else.
+    pub strangers: Vec<String>,
+}
+
+impl Layout {
+    /// Layout of the log in this directory.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The log's directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Active and sealed segments.
+    pub fn segments_dir(&self) -> PathBuf {
+        self.root.join("segments")
+    }
+
+    /// Sealed segments that retention set aside.
+    pub fn archive_dir(&self) -> PathBuf {
+        self.root.join("archive")
+    }
+
+    /// Originals of repaired files.
+    pub fn quarantine_dir(&self) -> PathBuf {
+        self.root.join("quarantine")
+    }
+
+    /// The identity file.
+    pub fn stream_file(&self) -> PathBuf {
+        self.root.join("stream")
+    }
+
+    /// The writer's lock file.
+    pub fn lock_file(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// The file through which other processes follow the writer.
+    pub fn watermark_file(&self) -> PathBuf {
+        self.root.join("watermark")
+    }
+
+    /// Path of a segment.
+    pub fn segment_path(&self, name: &SegmentFileName) -> PathBuf {
+        self.segments_dir().join(name.to_string())
+    }
+
+    /// Creates what is missing and makes it durable.
+    pub fn ensure(&self, storage: &dyn Storage) -> Result<()> {
+        for dir in [self.segments_dir(), self.archive_dir()] {
+            storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
+        }
+        let parent = self.root.parent().filter(|p| !p.as_os_str().is_empty());
+        for dir in [Some(self.root.as_path()), parent].into_iter().flatten() {
+            storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+        }
+        Ok(())
+    }
+
+    /// Sorts the names in `segments/`. A link or directory with a segment's name,
+    /// or a `.seg` file whose name does not parse, is refused.
+    pub fn list(&self, storage: &dyn Storage) -> Result<SegmentListing> {
+        let dir = self.segments_dir();
+        let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
+        let mut listing = SegmentListing::default();
+        for entry in entries {
+            if let Some(name) = SpareFileName::parse(&entry.name) {
+                listing.spares.push(name);
+            } else if entry.name.ends_with(".tmp") {
+                listing.temporaries.push(entry.name);
+            } else if let Some(name) = SegmentFileName::parse(&entry.name) {
+                if entry.kind != EntryKind::File {
+                    return Err(self.foreign(&entry.name, "it is not a regular file"));
+                }
+                listing.segments.push(name);
+            } else if entry.name.ends_with(".seg") {
+                return Err(self.foreign(&entry.name, "its name is not a segment's"));
+            } else {
+                listing.strangers.push(entry.name);
+            }
+        }
+        listing.segments.sort_by_key(|n| n.segment_id);
+        listing.spares.sort_by_key(|n| n.ordinal);
+        Ok(listing)
+    }
+
+    fn foreign(&self, name: &str, reason: &str) -> AofError {
+        AofError::Foreign { path: self.segments_dir().join(name), reason: reason.to_owned() }
+    }
+
+    /// Reads the identity file; `None` when there is none or it is damaged (a
+    /// stream can be opened from its segments alone).
+    pub fn load_identity(&self, storage: &dyn Storage) -> Result<Option<StreamIdentity>> {
+        let path = self.stream_file();
+        if !storage.exists(&path).map_err(AofError::io("look for", &path))? {
+            return Ok(None);
+        }
+        let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
+        let len = file.len().map_err(AofError::io("read", &path))?;
+        let mut bytes = vec![0; len.min(STREAM_IDENTITY_LEN_MAX as u64) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(AofError::io("read", &path))?;
+        match StreamIdentity::decode(&bytes) {
+            Ok(identity) => Ok(Some(identity)),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "stream identity file is damaged");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes the identity file: temporary name, sync, rename, sync directory.
+    pub fn store_identity(&self, storage: &dyn Storage, identity: &StreamIdentity) -> Result<()> {
+        self.replace_file(storage, &self.stream_file(), &identity.encode())
+    }
+
+    /// Atomically puts `bytes` where `path` is. A crash leaves the old file, or
+    /// the new one, and perhaps a temporary beside it.
+    pub fn replace_file(&self, storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Result<()> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let temporary = PathBuf::from(temporary);
+        if storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
+            storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
+        }
+        let file = storage.create_new(&temporary).map_err(AofError::io("create", &temporary))?;
+        file.write_all_at(bytes, 0).map_err(AofError::io("write", &temporary))?;
+        file.sync().map_err(AofError::io("sync", &temporary))?;
+        storage.rename(&temporary, path).map_err(AofError::io("rename", path))?;
+        let dir = path.parent().unwrap_or(&self.root);
+        storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
+    }
+}

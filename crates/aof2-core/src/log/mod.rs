@@ -1,0 +1,46 @@
+//! A stream of segments: appending, durability, rollover, recovery, reading.
+//!
+//! [`Aof`] writes and reads, [`AofReader`] only reads. Both give the same reading
+//! methods, over what [`source`] abstracts: the segments, and how far they may be
+//! read. One file per role; `stream` holds the shared state and says in which
+//! order its locks are taken.
+
+mod aof;
+mod config;
+mod cursor;
+mod flush;
+mod layout;
+mod metrics;
+mod open;
+mod position;
+mod publish;
+mod reader;
+mod readonly;
+mod record;
+mod recovery;
+mod retention;
+mod rollover;
+mod scan;
+mod source;
+mod stream;
+mod survey;
+mod table;
+mod tail;
+mod time;
+mod wait;
+
+pub use aof::{Aof, Level, Watermarks};
+pub(crate) use aof::Workers;
+pub use config::{AofConfig, FlushConfig};
+pub use cursor::Start;
+pub use layout::{Layout, SegmentListing};
+pub use metrics::{HistogramSnapshot, MetricsSnapshot};
+pub use position::Position;
+pub use reader::AofReader;
+pub use record::{Batch, Payload, Record, RecordRef};
+pub use retention::{RetentionAction, RetentionPolicy, RetentionReport};
+pub use scan::{End, Follow, OnCorruption, Scan, ScanOptions};
+pub use source::Visibility;
+pub(crate) use stream::Stream;
+pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub use table::{SealedInfo, SegmentInfo};

@@ -1,0 +1,279 @@
+//! Opening and closing a stream for writing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::config::AofConfig;
+use super::layout::Layout;
+use super::metrics::{Metrics, count};
+use super::position::{Position, Watermark};
+use super::publish::{WatermarkPublisher, load_claim};
+use super::recovery::{Recovered, Recovery};
+use super::rollover::Rollover;
+use super::stream::Stream;
+use super::survey::Survey;
+use super::table::SegmentTable;
+use super::tail::{Active, Tail};
+use super::time::TimeSource;
+use crate::error::{AofError, Result};
+use crate::format::{
+    SEGMENT_HEADER_LEN, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
+};
+use crate::io::{Clock, ForkStamp, LockError, Storage};
+
+impl Stream {
+    /// Locks, recovers and opens. When it returns, everything it found is durable
+    /// and the first append will not wait.
+    pub(crate) fn open(
+        config: AofConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
+        config.validate()?;
+        let start = Instant::now();
+        let span = tracing::info_span!("recovery", root = %config.root_dir.display());
+        let _entered = span.enter();
+        let layout = Layout::new(&config.root_dir);
+        layout.ensure(&*storage)?;
+        let lock = storage.lock(&layout.lock_file()).map_err(|e| match e {
+            LockError::Held { pid } => AofError::Locked { path: config.root_dir.clone(), pid },
+            LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
+        })?;
+        let survey = Survey::take(&*storage, &layout)?;
+        let identity = settle_identity(&config, &layout, &*storage, &*clock, &survey)?;
+        let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
+        let recovery = Recovery {
+            storage: &*storage,
+            layout: &layout,
+            identity: &identity,
+            claim,
+            target_bytes: config
+                .segment_target_bytes
+                .map_or(u32::MAX, |b| u32::try_from(b).unwrap_or(u32::MAX)),
+            ext_id: config.ext_id,
+            now_ns: clock.now_ns(),
+        };
+        let recovered = recovery.run(survey)?;
+        let stream = Self::assemble(config, layout, identity, storage, clock, recovered)?;
+        *stream.lock.lock() = Some(lock);
+        stream.metrics.recovery_ns.store(
+            u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+        stream.start_first_segment()?;
+        tracing::info!(
+            next_offset = stream.appended.count(),
+            segments = stream.table.len(),
+            elapsed = ?start.elapsed(),
+            "open"
+        );
+        Ok(stream)
+    }
+
+    fn assemble(
+        config: AofConfig,
+        layout: Layout,
+        identity: StreamIdentity,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        recovered: Recovered,
+    ) -> Result<Arc<Self>> {
+        let table = SegmentTable::new(config.open_segments_max);
+        table.set_floor(recovered.next_offset);
+        let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let last_size = recovered.entries.last().map_or(0, |e| e.meta.segment_bytes);
+        let rollover = Rollover::new(
+            size(config.segment_bytes_min),
+            size(config.segment_bytes_max),
+            last_size,
+        );
+        table.replace(Vec::new(), recovered.entries);
+        let now_ns = clock.now_ns();
+        let active = recovered.tail.map(|tail| {
+            let until_half = tail.appender.segment().meta().segment_bytes / 2;
+            Active {
+                spare_at: recovered.bytes
+                    + u64::from(until_half.saturating_sub(tail.appender.position())),
+                last_timestamp_ms: tail.last_timestamp_ms,
+                activated_at_ns: now_ns,
+                appender: tail.appender,
+                flush: tail.flush,
+            }
+        });
+        let tail = Tail {
+            active,
+            closing: None,
+            next_segment: recovered.next_segment,
+            last_created_ns: recovered.last_created_ns,
+            next_offset: recovered.next_offset,
+            bytes: recovered.bytes,
+            attention_at: 0,
+            flush_at: recovered.bytes + config.flush.flush_bytes,
+            flush_armed: false,
+            refusal: None,
+            ext_id: config.ext_id,
+            time: TimeSource::new(Arc::clone(&clock), recovered.last_timestamp_ms),
+        };
+        let position = tail.position();
+        let header = WatermarkHeader {
+            writer_pid: std::process::id(),
+            stream_id: identity.stream_id,
+            writer_epoch_ns: now_ns,
+        };
+        let body = opening_body(position, recovered.next_offset);
+        let publisher =
+            WatermarkPublisher::open(&*storage, &layout.watermark_file(), header, &body)?;
+        let metrics = Metrics::default();
+        count(&metrics.recovery_truncated_bytes, recovered.truncated_bytes);
+        let stream = Self {
+            tail: Mutex::new(tail),
+            table,
+            appended: Watermark::default(),
+            durable: Watermark::default(),
+            durable_bytes: AtomicU64::new(recovered.bytes),
+            gate: super::flush::FlushGate::default(),
+            rollover,
+            publisher,
+            metrics,
+            bells: super::stream::Bells::default(),
+            fork: ForkStamp::now(),
+            closed: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
+            lock: Mutex::new(None),
+            config,
+            layout,
+            identity,
+            storage,
+            clock,
+        };
+        stream.appended.advance(position, recovered.next_offset);
+        stream.durable.advance(position, recovered.next_offset);
+        Ok(Arc::new(stream))
+    }
+
+    /// The first append of a new log should not have to wait either.
+    fn start_first_segment(&self) -> Result<()> {
+        if self.tail.lock().active.is_some() {
+            return Ok(());
+        }
+        self.prepare_step()?;
+        {
+            let mut tail = self.tail.lock();
+            self.make_room(&mut tail, 0)?;
+            let position = tail.position();
+            self.appended.advance(position, tail.next_offset);
+            self.durable.advance(position, tail.next_offset);
+            self.durable_bytes.store(tail.bytes - SEGMENT_HEADER_LEN as u64, Ordering::Release);
+        }
+        self.finalize_step().map(|_| ())
+    }
+
+    /// Makes everything durable, gives unused disk space back and lets the next
+    /// writer in. Later calls do nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        // In a forked child nothing here is ours: touching it would hurt the parent.
+        if self.fork.is_forked() || self.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.tail.lock().refuse(AofError::Closed);
+        let flushed = self.flush_before_close();
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.wake_everyone();
+        let tidied = self.tidy();
+        let poisoned = self.poisoned.load(Ordering::Acquire);
+        if flushed.is_ok() && tidied.is_ok() && !poisoned {
+            self.publisher.publish(&self.watermark_body(WatermarkState::Closed));
+            let path = self.layout.watermark_file();
+            self.publisher.sync().map_err(AofError::io("sync watermark file", &path))?;
+        }
+        *self.lock.lock() = None;
+        flushed.and(tidied)
+    }
+
+    fn flush_before_close(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(self.poison_error());
+        }
+        let position = self.tail.lock().position();
+        self.flush_until(position, None)?;
+        while self.finalize_step()? {}
+        Ok(())
+    }
+
+    fn poison_error(&self) -> AofError {
+        self.tail.lock().refusal.clone().unwrap_or(AofError::Closed)
+    }
+
+    /// Removes spares and releases the blocks behind the last record.
+    fn tidy(&self) -> Result<()> {
+        // A spare being prepared right now is in the list once the lock is free.
+        let _none_in_the_making = self.rollover.preparing.lock();
+        let active = self.tail.lock().active.take();
+        if let Some(active) = active.filter(|_| !self.poisoned.load(Ordering::Acquire)) {
+            if active.appender.is_empty() {
+                let path = active.flush.current_path();
+                self.storage.remove(&path).map_err(AofError::io("remove empty segment", &path))?;
+            } else {
+                let meta = active.appender.segment().meta();
+                active.flush.release_unused(
+                    active.appender.position(),
+                    u64::from(meta.segment_bytes),
+                );
+            }
+        }
+        self.discard_spares()
+    }
+}
+
+fn opening_body(position: Position, next_offset: u64) -> WatermarkBody {
+    WatermarkBody {
+        durable_position: position.as_u64(),
+        durable_count: next_offset,
+        appended_position: position.as_u64(),
+        appended_count: next_offset,
+        state: WatermarkState::Open,
+    }
+}
+
+/// The identity that the log has, or gets now.
+fn settle_identity(
+    config: &AofConfig,
+    layout: &Layout,
+    storage: &dyn Storage,
+    clock: &dyn Clock,
+    survey: &Survey,
+) -> Result<StreamIdentity> {
+    let known = survey.identity_or_derived(layout);
+    if let Some(identity) = &known {
+        check_same_stream(config, identity)?;
+    }
+    let identity = known.unwrap_or_else(|| {
+        let name = config.stream_name();
+        StreamIdentity {
+            stream_id: StreamId::from_name(&name),
+            name,
+            format: config.format,
+            created_at_ns: clock.now_ns(),
+        }
+    });
+    if survey.identity.is_none() {
+        layout.store_identity(storage, &identity)?;
+    }
+    Ok(identity)
+}
+
+/// A name given on opening must be the log's own.
+fn check_same_stream(config: &AofConfig, identity: &StreamIdentity) -> Result<()> {
+    match &config.name {
+        Some(name) if *name != identity.name => Err(AofError::InvalidConfig {
+            field: "name",
+            reason: format!("this log is called {:?}, not {name:?}", identity.name),
+        }),
+        _ => Ok(()),
+    }
+}

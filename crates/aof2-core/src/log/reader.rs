@@ -1,0 +1,188 @@
+//! The handle to a log that somebody else may be writing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::aof::Watermarks;
+use super::cursor::{Cursor, Start};
+use super::position::Position;
+use super::readonly::ReadOnly;
+use super::record::Record;
+use super::scan::{Follow, Scan, ScanOptions};
+use super::source::{Source, Visibility};
+use super::table::{SegmentInfo, SegmentTable};
+use crate::error::{AofError, Damage, Result};
+use crate::format::{RecordId, SegmentFormat, StreamId};
+use crate::io::{OsStorage, Storage};
+
+/// A log open for reading, in any process, while a writer may run. Takes no lock
+/// and writes nothing.
+///
+/// ```
+/// use aof2_core::{Aof, AofConfig, AofReader, ScanOptions};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("events");
+/// let log = Aof::open(AofConfig::new(&path))?;
+/// log.append(b"hello")?;
+/// log.flush()?;
+///
+/// let reader = AofReader::open(&path)?;
+/// let records: Vec<_> = reader.scan(ScanOptions::default())?.collect::<Result<_, _>>()?;
+/// assert_eq!(&*records[0].payload, b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AofReader {
+    log: Arc<ReadOnly>,
+}
+
+impl AofReader {
+    /// Sealed segments that a reader keeps mapped.
+    const OPEN_SEGMENTS_MAX: usize = 256;
+
+    /// Opens the log in this directory.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(Arc::new(OsStorage), root)
+    }
+
+    /// Opens a log on other storage than the machine's files.
+    pub fn open_on(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<Self> {
+        let log = ReadOnly::open(storage, root.as_ref(), Self::OPEN_SEGMENTS_MAX, true)?;
+        Ok(Self { log: Arc::new(log) })
+    }
+
+    fn source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.log) as Arc<dyn Source>
+    }
+
+    /// Directory of the log.
+    pub fn root(&self) -> PathBuf {
+        self.log.layout.root().to_owned()
+    }
+
+    /// Name of the stream.
+    pub fn name(&self) -> &str {
+        &self.log.identity.name
+    }
+
+    /// Id of the stream.
+    pub fn stream_id(&self) -> StreamId {
+        self.log.identity.stream_id
+    }
+
+    /// Record layout of the log.
+    pub fn format(&self) -> SegmentFormat {
+        self.log.identity.format
+    }
+
+    /// How far the writer has got. `appended` is found by looking at the newest
+    /// segment, so it may lag behind a running writer by what it wrote meanwhile.
+    pub fn watermarks(&self) -> Result<Watermarks> {
+        Ok(Watermarks {
+            durable: self.log.limit(Visibility::Durable)?.next_offset,
+            appended: self.log.limit(Visibility::Appended)?.next_offset,
+        })
+    }
+
+    /// Process that last opened the log for writing, if its watermark file says.
+    pub fn writer_pid(&self) -> Option<u32> {
+        self.log.writer_pid()
+    }
+
+    /// Whether the last writer closed the log cleanly; `None` if that is unknown.
+    pub fn closed_cleanly(&self) -> Option<bool> {
+        self.log.published().map(|body| super::publish::is_closed(&body))
+    }
+
+    /// The durable record with this id.
+    pub fn read(&self, id: RecordId) -> Result<Record> {
+        self.read_with(id, Visibility::Durable)
+    }
+
+    /// The record with this id.
+    pub fn read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
+        Cursor::read_id(&self.source(), id, visibility)
+    }
+
+    /// The durable record with this logical offset.
+    pub fn read_offset(&self, offset: u64) -> Result<Record> {
+        self.read_offset_with(offset, Visibility::Durable)
+    }
+
+    /// The record with this logical offset.
+    pub fn read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
+        read_offset(self.source(), offset, visibility)
+    }
+
+    /// Logical offset of the first record whose timestamp is at or after this one;
+    /// the end if there is none.
+    pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
+        let start = Start::Timestamp(timestamp_ms);
+        Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
+    }
+
+    /// A forward scan.
+    pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
+        Scan::new(self.source(), options)
+    }
+
+    /// A scan that waits for more at the end: woken within milliseconds by a
+    /// writer in another process. Ends when the writer closes the log.
+    pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
+        Follow::new(self.source(), options)
+    }
+
+    /// The segments, oldest first, as of now.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
+        self.log.refresh()?;
+        let limit = self.log.limit(Visibility::Appended)?;
+        Ok(segment_infos(self.log.table(), limit.position, limit.next_offset))
+    }
+
+    /// First logical offset that still exists.
+    pub fn earliest_offset(&self) -> Result<u64> {
+        self.log.refresh()?;
+        Ok(self.log.table().earliest())
+    }
+}
+
+pub(crate) fn read_offset(
+    source: Arc<dyn Source>,
+    offset: u64,
+    visibility: Visibility,
+) -> Result<Record> {
+    let limit = source.limit(visibility)?;
+    let past_end = AofError::PastEnd { offset, end: limit.next_offset };
+    if offset >= limit.next_offset {
+        return Err(past_end);
+    }
+    let mut cursor = Cursor::new(source, visibility, true, Start::Offset(offset))?;
+    let Some((segment, place)) = cursor.next_place()? else { return Err(past_end) };
+    if place.offset != offset {
+        return Err(AofError::Corrupt(Box::new(Damage {
+            path: segment.path().to_owned(),
+            offset: u64::from(place.position),
+            records: offset..place.offset,
+            reason: "these records were lost and the log was repaired without them".into(),
+        })));
+    }
+    Ok(place.to_record(&segment))
+}
+
+pub(crate) fn segment_infos(
+    table: &SegmentTable,
+    limit: Position,
+    next_offset: u64,
+) -> Vec<SegmentInfo> {
+    let entries = table.snapshot();
+    let mut infos: Vec<SegmentInfo> = Vec::with_capacity(entries.len());
+    for (i, entry) in entries.iter().enumerate() {
+        let following = entries.get(i + 1).map_or(next_offset, |next| next.meta.first_offset);
+        let is_limit = limit.segment_index() == entry.meta.segment_id.as_u32();
+        let closed = entry.mapped().and_then(|s| s.closed_end()).unwrap_or(0);
+        let end = if is_limit { limit.end() } else { closed };
+        infos.push(SegmentInfo::of(entry, following, end));
+    }
+    infos
+}

@@ -1,0 +1,365 @@
+//! A log opened for reading, by this or any other process, while a writer may run.
+//!
+//! Takes no lock and writes nothing. The writer's watermark file says how far the
+//! log is durable; without it (or after a writer died in the middle of updating
+//! it) the reader proves what it can from the segments themselves.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::layout::Layout;
+use super::position::Position;
+use super::publish::{WatermarkView, durable_position, is_closed};
+use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
+use super::survey::{Found, Survey, settle};
+use super::table::{SegmentEntry, SegmentTable};
+use crate::error::{AofError, Result};
+use crate::format::{SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody};
+use crate::io::{ForkStamp, Storage};
+use crate::segment::Segment;
+
+/// How long a wait for appended (not yet durable) records may oversleep: nobody
+/// announces those across processes.
+const APPENDED_POLL: Duration = Duration::from_millis(1);
+const ASYNC_POLL: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(crate) struct ReadOnly {
+    storage: Arc<dyn Storage>,
+    pub(crate) layout: Layout,
+    pub(crate) identity: StreamIdentity,
+    table: SegmentTable,
+    remembers: bool,
+    watermark: Mutex<Option<Arc<WatermarkView>>>,
+    /// How far the unsealed end was walked, for `Appended`.
+    walked: Mutex<Option<Walked>>,
+    /// Serialises listing the directory.
+    refreshing: Mutex<()>,
+    fork: ForkStamp,
+}
+
+/// A verified prefix of the newest segment.
+#[derive(Clone, Copy, Debug)]
+struct Walked {
+    segment_index: u32,
+    position: u32,
+    next_offset: u64,
+}
+
+impl ReadOnly {
+    pub(crate) fn open(storage: Arc<dyn Storage>, root: &Path, open_max: usize, remembers: bool) -> Result<Self> {
+        let layout = Layout::new(root);
+        let survey = Survey::take(&*storage, &layout)?;
+        let Some(identity) = survey.identity_or_derived(&layout) else {
+            return Err(AofError::NotALog {
+                path: root.to_owned(),
+                reason: "it has neither a stream file nor a segment".into(),
+            });
+        };
+        let log = Self {
+            storage,
+            layout,
+            identity,
+            table: SegmentTable::new(open_max),
+            remembers,
+            watermark: Mutex::default(),
+            walked: Mutex::default(),
+            refreshing: Mutex::default(),
+            fork: ForkStamp::now(),
+        };
+        log.rebuild(Vec::new(), survey.found)?;
+        Ok(log)
+    }
+
+    /// The writer's view, mapped as soon as it exists.
+    fn view(&self) -> Option<Arc<WatermarkView>> {
+        let mut slot = self.watermark.lock();
+        if slot.is_none() {
+            let path = self.layout.watermark_file();
+            *slot = WatermarkView::open(&*self.storage, &path, self.identity.stream_id).map(Arc::new);
+        }
+        slot.clone()
+    }
+
+    pub(crate) fn published(&self) -> Option<WatermarkBody> {
+        self.view()?.load()
+    }
+
+    pub(crate) fn writer_pid(&self) -> Option<u32> {
+        self.view()?.writer_pid()
+    }
+
+    /// Puts entries for `found` behind those that are already settled.
+    fn rebuild(&self, known: Vec<Arc<SegmentEntry>>, found: Vec<Found>) -> Result<()> {
+        let found: Vec<Found> = found.into_iter().filter(|f| !f.is_blank()).collect();
+        let unsealed = found.iter().rev().take(2).take_while(|f| f.sealed().is_none()).count();
+        let settled = found.len() - unsealed;
+        let stream_id = self.identity.stream_id;
+        let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
+        let (mut entries, mut next_offset) =
+            settle(&*self.storage, stream_id, &found, settled, after)?;
+        for f in &found[settled..] {
+            let first_offset = f.claimed_first_offset().unwrap_or(next_offset);
+            next_offset = first_offset;
+            if f.has_segment_size() {
+                entries.push(SegmentEntry::unmapped(f.meta(stream_id, first_offset), f.path.clone()));
+            }
+        }
+        self.table.replace(known, entries);
+        Ok(())
+    }
+
+    fn last_unsealed(&self) -> Option<Arc<SegmentEntry>> {
+        self.table.last().filter(|e| e.sealed_info().is_none() && e.damage.is_none())
+    }
+
+    /// The end of all that has a footer.
+    fn sealed_limit(&self) -> Limit {
+        let entries = self.table.snapshot();
+        let last = entries.iter().rev().find(|e| e.sealed_info().is_some());
+        Limit {
+            position: Position::new(
+                last.map_or(SegmentId::from_u64(0), |e| e.meta.segment_id.next()),
+                0,
+            ),
+            next_offset: last.and_then(|e| e.end_offset()).unwrap_or(self.table.earliest()),
+        }
+    }
+
+    fn durable_limit(&self) -> Result<Limit> {
+        let Some(body) = self.published() else { return self.proven_limit() };
+        let position = durable_position(&body);
+        let newest = self.table.last().map(|e| e.meta.segment_id.as_u32());
+        if position.end() > 0 && newest.is_none_or(|n| n < position.segment_index()) {
+            self.refresh()?;
+        }
+        // A writer that died before publishing may have sealed more than it said.
+        let sealed = self.sealed_limit();
+        if sealed.position > position {
+            return Ok(sealed);
+        }
+        Ok(Limit { position, next_offset: body.durable_count })
+    }
+
+    /// Without a watermark file: what footers and surviving records prove.
+    fn proven_limit(&self) -> Result<Limit> {
+        self.refresh()?;
+        let sealed = self.sealed_limit();
+        let Some(entry) = self.last_unsealed() else { return Ok(sealed) };
+        let segment = self.table.open(&*self.storage, &entry)?;
+        let len = segment.map().len();
+        segment.map().observe(len).map_err(|e| AofError::io("scan", &entry.path)(e.into()))?;
+        let scan = segment.scan_tail();
+        if scan.proven <= sealed.next_offset {
+            return Ok(sealed);
+        }
+        Ok(Limit {
+            position: Position::new(entry.meta.segment_id, scan.proven_end),
+            next_offset: scan.proven.min(entry.meta.first_offset + scan.record_count),
+        })
+    }
+
+    /// Walks the records behind what is known to be there. A first word that is not
+    /// zero means that the record was published; one that does not validate is a
+    /// torn end.
+    fn appended_limit(&self) -> Result<Limit> {
+        let mut looked = false;
+        loop {
+            let Some(entry) = self.last_unsealed() else {
+                if looked {
+                    return Ok(self.sealed_limit());
+                }
+                self.refresh()?;
+                looked = true;
+                continue;
+            };
+            let index = entry.meta.segment_id.as_u32();
+            let segment = self.table.open(&*self.storage, &entry)?;
+            let start = (*self.walked.lock()).filter(|w| w.segment_index == index);
+            let start = start.unwrap_or(Walked {
+                segment_index: index,
+                position: SEGMENT_HEADER_LEN as u32,
+                next_offset: entry.meta.first_offset,
+            });
+            let walked = walk(&segment, start);
+            *self.walked.lock() = Some(walked);
+            if walked.position == start.position && !looked {
+                // Nothing new here; perhaps there is a newer segment.
+                self.refresh()?;
+                looked = true;
+                if self.table.last().is_some_and(|e| e.meta.segment_id.as_u32() != index) {
+                    continue;
+                }
+            }
+            return Ok(Limit {
+                position: Position::new(entry.meta.segment_id, walked.position),
+                next_offset: walked.next_offset,
+            });
+        }
+    }
+
+    fn look_beyond(&self, visibility: Visibility, seen: Position) -> Result<Option<Waited>> {
+        if self.limit(visibility)?.position > seen {
+            return Ok(Some(Waited::Moved));
+        }
+        let closed = self.published().is_some_and(|body| is_closed(&body));
+        Ok(closed.then_some(Waited::Stopped))
+    }
+}
+
+fn walk(segment: &Segment, mut at: Walked) -> Walked {
+    let space = segment.map().len();
+    while let Ok(word) = segment.map().load_word(at.position as usize) {
+        let payload_len = word as u32 as usize;
+        let end = at.position as usize + segment.codec().record_len(payload_len);
+        if word == 0 || payload_len == 0 || end > space {
+            break;
+        }
+        let Ok(()) = segment.map().observe(end) else { break };
+        match segment.record_at(at.position, end as u32, true) {
+            Ok(Some(record)) => {
+                at.next_offset = record.head.logical_offset.unwrap_or(at.next_offset)
+                    + record.gap().map_or(1, |g| g.lost_count);
+                at.position = end as u32;
+            }
+            _ => break,
+        }
+    }
+    at
+}
+
+impl Source for ReadOnly {
+    fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    fn table(&self) -> &SegmentTable {
+        &self.table
+    }
+
+    fn remembers(&self) -> bool {
+        self.remembers
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.fork.is_forked() {
+            return Err(AofError::Forked);
+        }
+        Ok(())
+    }
+
+    fn limit(&self, visibility: Visibility) -> Result<Limit> {
+        let durable = self.durable_limit()?;
+        match visibility {
+            Visibility::Durable => Ok(durable),
+            Visibility::Appended => {
+                let appended = self.appended_limit()?;
+                Ok(if appended.position > durable.position { appended } else { durable })
+            }
+        }
+    }
+
+    /// The writer went on to a later segment, so this one is complete: it ends at
+    /// its footer or, while that is being written, at the first zero word.
+    fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {
+        if let Some(info) = entry.sealed_info() {
+            return Ok(info.durable_bytes);
+        }
+        if let Some(end) = segment.closed_end() {
+            return Ok(end);
+        }
+        let start = Walked {
+            segment_index: entry.meta.segment_id.as_u32(),
+            position: SEGMENT_HEADER_LEN as u32,
+            next_offset: entry.meta.first_offset,
+        };
+        let end = walk(segment, start).position;
+        segment.close_at(end);
+        Ok(end)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        let _one_at_a_time = self.refreshing.lock();
+        let listing = self.layout.list(&*self.storage)?;
+        let known: Vec<_> = self.table.snapshot();
+        let mut kept = Vec::new();
+        let mut names = listing.segments.iter().peekable();
+        let first_id = listing.segments.first().map_or(u64::MAX, |n| n.segment_id.as_u64());
+        for entry in known {
+            if entry.meta.segment_id.as_u64() < first_id {
+                continue;
+            }
+            match names.peek() {
+                Some(name)
+                    if entry.sealed_info().is_some()
+                        && self.layout.segment_path(name) == entry.path =>
+                {
+                    names.next();
+                    kept.push(entry);
+                }
+                // A known hole stays a hole.
+                _ if entry.damage.is_some() => kept.push(entry),
+                _ => break,
+            }
+        }
+        let mut found = Vec::new();
+        for name in names {
+            let path = self.layout.segment_path(name);
+            match Found::load(&*self.storage, *name, path, self.identity.format) {
+                Ok(f) => found.push(f),
+                Err(e) if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.rebuild(kept, found)
+    }
+
+    fn wait_beyond(
+        &self,
+        visibility: Visibility,
+        seen: Position,
+        deadline: Option<Instant>,
+    ) -> Result<Waited> {
+        loop {
+            self.check()?;
+            let view = self.view();
+            // The word first: a publication after this is a changed word.
+            let word = view.as_ref().map(|v| v.wake_word());
+            if let Some(waited) = self.look_beyond(visibility, seen)? {
+                return Ok(waited);
+            }
+            let left = match deadline {
+                Some(at) => match at.checked_duration_since(Instant::now()) {
+                    Some(left) if !left.is_zero() => left,
+                    _ => return Ok(Waited::TimedOut),
+                },
+                None => Duration::from_secs(3600),
+            };
+            match (&view, word, visibility) {
+                (Some(view), Some(word), Visibility::Durable) => view.sleep(word, left),
+                _ => std::thread::sleep(left.min(APPENDED_POLL)),
+            }
+        }
+    }
+
+    fn wait_beyond_async(
+        self: Arc<Self>,
+        visibility: Visibility,
+        seen: Position,
+    ) -> WaitFuture<'static> {
+        Box::pin(async move {
+            loop {
+                self.check()?;
+                if let Some(waited) = self.look_beyond(visibility, seen)? {
+                    return Ok(waited);
+                }
+                tokio::time::sleep(ASYNC_POLL).await;
+            }
+        })
+    }
+
+    fn note_corrupt(&self) {}
+}

@@ -1,0 +1,175 @@
+//! Removing or archiving old segments.
+
+use std::path::PathBuf;
+
+use super::config::invalid;
+use super::metrics::count;
+use super::stream::Stream;
+use super::table::{SegmentEntry, SegmentInfo};
+use crate::error::{AofError, Result};
+use crate::format::ArchiveFileName;
+use crate::io::OpenMode;
+use crate::planted::{self, Bug};
+
+/// What happens to a segment that retention lets go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetentionAction {
+    /// The file is deleted.
+    #[default]
+    Delete,
+    /// The file moves to `archive/`.
+    Archive,
+}
+
+/// Which sealed segments may go: those that any of the limits lets go. Keeps
+/// everything by default.
+///
+/// The unsealed segment, the newest segment with records, and segments that a
+/// reader of this process holds always stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionPolicy {
+    /// Segments whose newest record is older than this.
+    pub max_age_ms: Option<u64>,
+    /// Oldest segments while the log uses more than this.
+    pub max_bytes: Option<u64>,
+    /// Segments that end at or before this logical offset.
+    pub before_offset: Option<u64>,
+    /// What to do with them.
+    pub action: RetentionAction,
+}
+
+impl RetentionPolicy {
+    /// Whether nothing ever goes.
+    pub fn keeps_everything(&self) -> bool {
+        self.max_age_ms.is_none() && self.max_bytes.is_none() && self.before_offset.is_none()
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.max_age_ms == Some(0) {
+            return invalid("max_age_ms", "must be at least 1".into());
+        }
+        Ok(())
+    }
+}
+
+/// What retention did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetentionReport {
+    /// Segments that went, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// Records in them.
+    pub record_count: u64,
+    /// Their used bytes.
+    pub bytes: u64,
+    /// First logical offset that still exists.
+    pub earliest_offset: u64,
+    /// Whether a segment that could have gone stayed because a reader holds it.
+    pub held_back: bool,
+}
+
+impl Stream {
+    /// Lets old segments go, oldest first. A crash leaves some prefix of them gone.
+    pub(crate) fn apply_retention(&self, policy: &RetentionPolicy) -> Result<RetentionReport> {
+        policy.validate()?;
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        let _one_at_a_time = self.rollover.retaining.lock();
+        let mut report = RetentionReport::default();
+        let mut total = self.used_bytes();
+        let entries = self.table.snapshot();
+        for entry in &entries {
+            let Some(bytes) = self.may_go(entry, policy, total, entries.len()) else { break };
+            if entry.is_held() {
+                report.held_back = true;
+                break;
+            }
+            self.let_go(entry, policy.action)?;
+            let info = SegmentInfo::of(entry, 0, 0);
+            report.record_count += info.record_count;
+            report.bytes += bytes;
+            total = total.saturating_sub(bytes);
+            report.segments.push(info);
+        }
+        report.earliest_offset = self.table.earliest();
+        if !report.segments.is_empty() {
+            tracing::info!(
+                segments = report.segments.len(),
+                earliest = report.earliest_offset,
+                "retention"
+            );
+        }
+        Ok(report)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let sealed: u64 = self
+            .table
+            .snapshot()
+            .iter()
+            .filter_map(|e| e.sealed_info().map(|s| u64::from(s.durable_bytes)))
+            .sum();
+        let tail = self.tail.lock();
+        let closing = tail.closing.as_ref().map_or(0, |c| u64::from(c.end));
+        let active = tail.active.as_ref().map_or(0, |a| u64::from(a.appender.position()));
+        sealed + closing + active
+    }
+
+    /// The entry's bytes, if the policy lets it go.
+    fn may_go(
+        &self,
+        entry: &SegmentEntry,
+        policy: &RetentionPolicy,
+        total: u64,
+        count: usize,
+    ) -> Option<u64> {
+        let info = entry.sealed_info()?;
+        let end_offset = entry.end_offset()?;
+        // The newest records tell the next writer where offsets continue.
+        let newest = end_offset >= self.durable.count();
+        if newest || count <= 1 || entry.damage.is_some() {
+            return None;
+        }
+        let now_ms = self.clock.now_ns() / 1_000_000;
+        let too_old = policy
+            .max_age_ms
+            .is_some_and(|age| info.last_timestamp_ms < now_ms.saturating_sub(age));
+        let too_many = policy.max_bytes.is_some_and(|max| total > max);
+        let passed = policy.before_offset.is_some_and(|offset| end_offset <= offset);
+        (too_old || too_many || passed).then_some(u64::from(info.durable_bytes))
+    }
+
+    /// Removes one file and makes that durable before the next one goes, so that a
+    /// crash never leaves a hole.
+    fn let_go(&self, entry: &SegmentEntry, action: RetentionAction) -> Result<()> {
+        let path = &entry.path;
+        match action {
+            RetentionAction::Delete => {
+                self.storage.remove(path).map_err(AofError::io("remove segment", path))?;
+                count(&self.metrics.segments_removed, 1);
+            }
+            RetentionAction::Archive => {
+                let target = self.archive_path(entry)?;
+                self.storage.rename(path, &target).map_err(AofError::io("archive segment", path))?;
+                let dir = self.layout.archive_dir();
+                self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+                count(&self.metrics.segments_archived, 1);
+            }
+        }
+        if !planted::is(Bug::TrimWithoutSync) {
+            let dir = self.layout.segments_dir();
+            self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        }
+        self.table.remove_first(entry.meta.segment_id.as_u32());
+        Ok(())
+    }
+
+    fn archive_path(&self, entry: &SegmentEntry) -> Result<PathBuf> {
+        let path = &entry.path;
+        let file =
+            self.storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
+        let sealed_at_ns = file.modified_ns().map_err(AofError::io("read segment", path))?;
+        let name = ArchiveFileName { segment_id: entry.meta.segment_id, sealed_at_ns };
+        Ok(self.layout.archive_dir().join(name.to_string()))
+    }
+}

@@ -1,0 +1,354 @@
+//! Moving from one segment to the next.
+//!
+//! The appender only swaps pointers: the spare it takes was allocated, mapped and
+//! faulted in before. Background steps do the rest: [`Stream::finalize_step`] gives
+//! the new segment its name and the old one its footer, [`Stream::prepare_step`]
+//! makes spares.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::metrics::count;
+use super::stream::Stream;
+use super::table::{SealedInfo, SegmentEntry};
+use super::tail::{Active, Closing, Tail};
+use super::wait::Signal;
+use crate::error::{AofError, BackpressureKind, Result};
+use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
+use crate::planted::{self, Bug};
+use crate::segment::{SealRequest, Segment, SegmentMeta, Spare};
+
+/// A segment that fills faster than this makes the next one twice as large.
+const GROW_BELOW: Duration = Duration::from_secs(2);
+/// A segment that fills slower than this makes the next one half as large.
+const SHRINK_ABOVE: Duration = Duration::from_secs(60);
+
+/// Spares, and the signal that something about rollover changed.
+#[derive(Debug)]
+pub(crate) struct Rollover {
+    /// Raised when a spare is ready or could not be made, when a segment got its
+    /// name or its footer, and when the stream stops.
+    pub(crate) signal: Signal,
+    spares: Mutex<VecDeque<Spare>>,
+    /// Files that are not needed after all, to be removed in the background.
+    discarded: Mutex<Vec<std::path::PathBuf>>,
+    /// Why the last spare could not be made; given to the next append that needs
+    /// one.
+    failure: Mutex<Option<AofError>>,
+    /// Size of the next spare.
+    next_bytes: AtomicU32,
+    next_ordinal: AtomicU64,
+    bytes_min: u32,
+    bytes_max: u32,
+    /// Held while a spare is made, while a segment is finalized, while retention
+    /// runs: background work and close, never an append.
+    pub(crate) preparing: Mutex<()>,
+    finalizing: Mutex<()>,
+    pub(crate) retaining: Mutex<()>,
+}
+
+impl Rollover {
+    pub(crate) fn new(bytes_min: u32, bytes_max: u32, next_bytes: u32) -> Self {
+        Self {
+            signal: Signal::default(),
+            spares: Mutex::default(),
+            discarded: Mutex::default(),
+            failure: Mutex::default(),
+            next_bytes: AtomicU32::new(next_bytes.clamp(bytes_min, bytes_max)),
+            next_ordinal: AtomicU64::new(0),
+            bytes_min,
+            bytes_max,
+            preparing: Mutex::default(),
+            finalizing: Mutex::default(),
+            retaining: Mutex::default(),
+        }
+    }
+
+    /// A spare with room for `record_bytes`, if one is ready.
+    fn take(&self, record_bytes: usize) -> Result<Option<Spare>> {
+        let needed = record_bytes + SEGMENT_HEADER_LEN + SEGMENT_FOOTER_LEN;
+        let mut spares = self.spares.lock();
+        while let Some(spare) = spares.pop_front() {
+            if spare.segment_bytes() as usize >= needed {
+                return Ok(Some(spare));
+            }
+            self.discarded.lock().push(spare.path().to_owned());
+        }
+        drop(spares);
+        let at_least = u32::try_from(needed.next_power_of_two()).unwrap_or(u32::MAX);
+        self.next_bytes.fetch_max(at_least.min(self.bytes_max), Ordering::AcqRel);
+        match self.failure.lock().take() {
+            Some(error) => Err(error),
+            None => Ok(None),
+        }
+    }
+
+    /// Adapts the size to how long the last segment lasted. Returns whether the
+    /// stream is busy.
+    fn adapt(&self, segment_bytes: u32, lasted: Duration) -> bool {
+        let next = if lasted < GROW_BELOW {
+            segment_bytes.saturating_mul(2)
+        } else if lasted > SHRINK_ABOVE {
+            segment_bytes / 2
+        } else {
+            segment_bytes
+        };
+        self.next_bytes.store(next.clamp(self.bytes_min, self.bytes_max), Ordering::Release);
+        lasted < GROW_BELOW
+    }
+
+    pub(crate) fn spare_count(&self) -> usize {
+        self.spares.lock().len()
+    }
+}
+
+impl Active {
+    /// Stream byte at which the segment needs a look: its soft target or its end.
+    pub(crate) fn due_at(&self, bytes: u64) -> u64 {
+        bytes + u64::from(self.appender.bytes_until_due())
+    }
+}
+
+impl Stream {
+    /// Makes sure that the active segment has room, swapping in a spare if it has
+    /// none. Never waits.
+    pub(crate) fn make_room(&self, tail: &mut Tail, record_bytes: usize) -> Result<()> {
+        let Some(active) = &tail.active else {
+            // At most one segment may be without its name: recovery adopts one.
+            let may_start = tail.closing.as_ref().is_none_or(|c| c.flush.is_named());
+            let spare = if may_start { self.rollover.take(record_bytes)? } else { None };
+            return match spare {
+                Some(spare) => self.activate(tail, spare, false),
+                None => self.would_block(BackpressureKind::Admission),
+            };
+        };
+        let fits = active.appender.fits(record_bytes);
+        if fits && !active.appender.is_full() {
+            return Ok(());
+        }
+        let may_roll = tail.closing.is_none() && active.flush.is_named();
+        let spare = if may_roll { self.rollover.take(record_bytes)? } else { None };
+        match spare {
+            Some(spare) => self.roll(tail, spare),
+            // Only the soft target is reached: go on until the segment is full.
+            None if fits => Ok(()),
+            None => self.would_block(BackpressureKind::Rollover),
+        }
+    }
+
+    fn would_block(&self, kind: BackpressureKind) -> Result<()> {
+        self.bells.spare.notify_one();
+        self.bells.seal.notify_one();
+        Err(AofError::WouldBlock(kind))
+    }
+
+    fn roll(&self, tail: &mut Tail, spare: Spare) -> Result<()> {
+        let busy = self.close_active(tail);
+        self.activate(tail, spare, busy)
+    }
+
+    /// Takes the active segment out of service. Returns whether it filled quickly.
+    fn close_active(&self, tail: &mut Tail) -> bool {
+        let Some(active) = tail.active.take() else { return false };
+        let meta = *active.appender.segment().meta();
+        let lasted = tail.time.now_ns().saturating_sub(active.activated_at_ns);
+        let busy = self.rollover.adapt(meta.segment_bytes, Duration::from_nanos(lasted));
+        if active.appender.is_empty() {
+            // Too small for the record that wants in: never used, never needed.
+            self.table.remove_last(meta.segment_id.as_u32());
+            self.rollover.discarded.lock().push(active.flush.current_path());
+            tail.next_segment = meta.segment_id;
+            tail.bytes = meta.base_offset;
+            return busy;
+        }
+        tail.closing = Some(Closing {
+            end: active.appender.position(),
+            record_count: tail.next_offset - meta.first_offset,
+            last_timestamp_ms: active.last_timestamp_ms,
+            ext_id: tail.ext_id,
+            flush: active.flush,
+        });
+        active.appender.close();
+        busy
+    }
+
+    pub(crate) fn activate(&self, tail: &mut Tail, spare: Spare, busy: bool) -> Result<()> {
+        let segment_id = tail.next_segment;
+        if segment_id.as_u64() >= u64::from(u32::MAX) {
+            return Err(AofError::InvalidRecord { reason: "the log has used up its segment ids".into() });
+        }
+        let now_ns = tail.time.now_ns();
+        tail.last_created_ns = now_ns.max(tail.last_created_ns + 1);
+        let meta = SegmentMeta {
+            stream_id: self.identity.stream_id,
+            segment_id,
+            format: self.format(),
+            base_offset: tail.bytes,
+            first_offset: tail.next_offset,
+            created_at_ns: tail.last_created_ns,
+            segment_bytes: spare.segment_bytes(),
+        };
+        let target = self.target_bytes();
+        let (flush, appender) =
+            Segment::create_active(spare, meta, &self.layout.segments_dir(), target);
+        self.table.push(SegmentEntry::unsealed(std::sync::Arc::clone(flush.segment())));
+        tail.next_segment = segment_id.next();
+        tail.bytes += SEGMENT_HEADER_LEN as u64;
+        let half = u64::from(meta.segment_bytes / 2);
+        tail.active = Some(Active {
+            appender,
+            flush,
+            last_timestamp_ms: 0,
+            activated_at_ns: now_ns,
+            spare_at: if busy { 0 } else { tail.bytes + half },
+        });
+        tail.attention_at = 0;
+        count(&self.metrics.rollovers, 1);
+        self.bells.seal.notify_one();
+        Ok(())
+    }
+
+    pub(crate) fn target_bytes(&self) -> u32 {
+        self.config.segment_target_bytes.map_or(u32::MAX, |b| u32::try_from(b).unwrap_or(u32::MAX))
+    }
+
+    /// Background: makes one spare if fewer are ready than wanted. Returns whether
+    /// it did something.
+    pub(crate) fn prepare_step(&self) -> Result<bool> {
+        let _preparing = self.rollover.preparing.lock();
+        if self.is_stopped() {
+            return Ok(false);
+        }
+        for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
+            if let Err(error) = self.storage.remove(&path) {
+                tracing::warn!(path = %path.display(), %error, "unused segment stays on disk");
+            }
+        }
+        if self.rollover.spare_count() >= self.config.preallocate_segments.max(1) {
+            return Ok(false);
+        }
+        let bytes = self.rollover.next_bytes.load(Ordering::Acquire);
+        let ordinal = self.rollover.next_ordinal.fetch_add(1, Ordering::Relaxed);
+        let start = Instant::now();
+        let made = Spare::prepare(&*self.storage, &self.layout.segments_dir(), ordinal, bytes);
+        match made {
+            Ok(spare) => {
+                tracing::debug!(bytes, elapsed = ?start.elapsed(), "spare segment ready");
+                self.rollover.spares.lock().push_back(spare);
+                self.rollover.signal.raise();
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "spare segment could not be prepared");
+                *self.rollover.failure.lock() = Some(error.clone());
+                self.rollover.signal.raise();
+                Err(error)
+            }
+        }
+    }
+
+    /// Background: names the active segment and finalizes the closing one. Returns
+    /// whether it did something.
+    pub(crate) fn finalize_step(&self) -> Result<bool> {
+        let _finalizing = self.rollover.finalizing.lock();
+        let (unnamed, closing) = {
+            let tail = self.tail.lock();
+            let unnamed = tail.active.as_ref().map(|a| &a.flush).filter(|f| !f.is_named()).cloned();
+            (unnamed, tail.closing.clone())
+        };
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        if let Some(flush) = &unnamed {
+            flush.ensure_named(&*self.storage).map_err(|e| self.poison(&e))?;
+            self.rollover.signal.raise();
+        }
+        if let Some(closing) = &closing {
+            self.finalize(closing)?;
+        }
+        Ok(unnamed.is_some() || closing.is_some())
+    }
+
+    fn finalize(&self, closing: &Closing) -> Result<()> {
+        let meta = closing.flush.segment().meta();
+        let span = tracing::info_span!("seal", segment = meta.segment_id.as_u64());
+        let _entered = span.enter();
+        if !planted::is(Bug::SealBeforeSync) {
+            self.flush_until(closing.end_position(), None)?;
+        }
+        let request = SealRequest {
+            record_count: closing.record_count,
+            last_timestamp_ms: closing.last_timestamp_ms,
+            ext_id: closing.ext_id,
+            flags: 0,
+            sealed_at_ns: self.clock.now_ns(),
+        };
+        let footer = closing.flush.seal(closing.end, &request).map_err(|e| self.poison(&e))?;
+        if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
+            entry.mark_sealed(SealedInfo::from(&footer));
+        }
+        {
+            let mut tail = self.tail.lock();
+            tail.closing = None;
+            tail.attention_at = 0;
+        }
+        count(&self.metrics.segments_sealed, 1);
+        self.metrics.segment_bytes.record(u64::from(closing.end));
+        self.rollover.signal.raise();
+        Ok(())
+    }
+
+    /// Closes the active segment although it is not full, and returns when it has
+    /// its footer. Does nothing when there is nothing to seal.
+    pub(crate) fn seal_now(&self, deadline: Option<Instant>) -> Result<()> {
+        let mut closed = false;
+        loop {
+            let seen = self.rollover.signal.seen();
+            {
+                let mut tail = self.tail.lock();
+                if let Some(error) = &tail.refusal {
+                    return Err(error.clone());
+                }
+                if tail.closing.is_none() {
+                    let empty = tail.active.as_ref().is_none_or(|a| a.appender.is_empty());
+                    if closed || empty {
+                        return Ok(());
+                    }
+                    self.close_active(&mut tail);
+                    tail.attention_at = 0;
+                    closed = true;
+                }
+            }
+            self.bells.spare.notify_one();
+            self.bells.seal.notify_one();
+            if !self.rollover.signal.wait(seen, deadline) {
+                return Err(AofError::Timeout { what: "the segment to be sealed" });
+            }
+        }
+    }
+
+    /// Gives the disk space of spares back.
+    pub(crate) fn discard_spares(&self) -> Result<()> {
+        let spares = std::mem::take(&mut *self.rollover.spares.lock());
+        for spare in spares {
+            spare.discard(&*self.storage)?;
+        }
+        for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
+            self.storage.remove(&path).map_err(AofError::io("remove unused segment", &path))?;
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Background: faults in what a resumed segment still has to be written.
+    pub(crate) fn fault_in_active(&self) {
+        let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));
+        if let Some(flush) = flush {
+            flush.fault_in_rest();
+        }
+    }
+}

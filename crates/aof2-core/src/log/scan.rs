@@ -1,0 +1,278 @@
+//! Scans over a range, and following the tail.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::cursor::{Cursor, Start};
+use super::record::{Batch, Place, Record};
+use super::source::{Source, Visibility, Waited};
+use crate::error::{AofError, Result};
+use crate::format::RecordId;
+
+/// Where a scan ends; the end itself is not included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// Whatever is visible when the scan gets there.
+    #[default]
+    Visible,
+    /// Before this logical offset.
+    Offset(u64),
+    /// Before this record.
+    Id(RecordId),
+    /// Before the first record whose timestamp is at or after this one.
+    Timestamp(u64),
+}
+
+/// What a scan does when a record does not validate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCorruption {
+    /// Ends with the error.
+    #[default]
+    Fail,
+    /// Goes on with the next intact record and counts what it passed over.
+    Skip,
+}
+
+/// What to scan and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOptions {
+    /// First record.
+    pub start: Start,
+    /// Where to stop.
+    pub end: End,
+    /// Which records are visible.
+    pub visibility: Visibility,
+    /// What to do about damage.
+    pub on_corruption: OnCorruption,
+    /// Whether checksums are verified; on by default.
+    pub verify_checksums: bool,
+    /// Payload bytes after which a batch is full. 1 MiB by default: large enough to
+    /// amortise what happens per batch, small enough to stay in cache.
+    pub batch_bytes: usize,
+    /// Records after which a batch is full.
+    pub batch_records: usize,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            start: Start::Earliest,
+            end: End::Visible,
+            visibility: Visibility::Durable,
+            on_corruption: OnCorruption::Fail,
+            verify_checksums: true,
+            batch_bytes: 1 << 20,
+            batch_records: 64 << 10,
+        }
+    }
+}
+
+/// A forward scan: an iterator of records, or of batches with
+/// [`Scan::next_batch`].
+#[derive(Debug)]
+pub struct Scan {
+    cursor: Cursor,
+    options: ScanOptions,
+    skipped: u64,
+    done: bool,
+}
+
+impl Scan {
+    pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
+        let cursor = Cursor::new(
+            source,
+            options.visibility,
+            options.verify_checksums,
+            options.start,
+        )?;
+        Ok(Self { cursor, options, skipped: 0, done: false })
+    }
+
+    /// Logical offset of the record that comes next.
+    pub fn next_offset(&self) -> u64 {
+        self.cursor.offset()
+    }
+
+    /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The next record, or `None` at the end.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        self.guarded(|scan| {
+            let Some((segment, place)) = scan.cursor.next_place()? else { return Ok(None) };
+            if scan.is_past_end(&place, segment.meta().record_id(place.position)) {
+                scan.done = true;
+                return Ok(None);
+            }
+            Ok(Some(place.to_record(&segment)))
+        })
+    }
+
+    /// The next records of one segment, verified, up to the batch limits; `None` at
+    /// the end.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        self.guarded(Self::fill_batch)
+    }
+
+    fn fill_batch(&mut self) -> Result<Option<Batch>> {
+        loop {
+            let Some(end) = self.cursor.readable_here()? else { return Ok(None) };
+            let Some(segment) = self.cursor.segment().cloned() else { return Ok(None) };
+            let mut places: Vec<Place> = Vec::new();
+            let mut payload_bytes = 0;
+            while payload_bytes < self.options.batch_bytes
+                && places.len() < self.options.batch_records
+                && self.cursor.is_before(end)
+            {
+                let place = match self.cursor.take_place(end) {
+                    Ok(Some(place)) => place,
+                    Ok(None) => continue,
+                    // What is intact before the damage comes first.
+                    Err(_) if !places.is_empty() => break,
+                    Err(error) => return Err(error),
+                };
+                if self.is_past_end(&place, segment.meta().record_id(place.position)) {
+                    self.done = true;
+                    break;
+                }
+                payload_bytes += place.payload_len as usize;
+                places.push(place);
+            }
+            if !places.is_empty() {
+                return Ok(Some(Batch::new(segment, places, payload_bytes)));
+            }
+            if self.done {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn is_past_end(&self, place: &Place, id: RecordId) -> bool {
+        match self.options.end {
+            End::Visible => false,
+            End::Offset(offset) => place.offset >= offset,
+            End::Id(end) => id >= end,
+            End::Timestamp(ms) => place.timestamp_ms >= ms,
+        }
+    }
+
+    /// Runs a step; on damage, ends the scan or skips it.
+    fn guarded<T>(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            if self.done {
+                return Ok(None);
+            }
+            match step(self) {
+                Err(AofError::Corrupt(_)) if self.options.on_corruption == OnCorruption::Skip => {
+                    self.skipped += match self.cursor.next_segment_is_damaged() {
+                        true => self.cursor.skip_segment()?,
+                        false => self.cursor.skip_damage()?,
+                    };
+                }
+                Err(error) => {
+                    self.done = true;
+                    return Err(error);
+                }
+                ok => return ok,
+            }
+        }
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_record().transpose()
+    }
+}
+
+/// Reads what exists and then waits for more, across rollovers.
+#[derive(Debug)]
+pub struct Follow {
+    scan: Scan,
+}
+
+impl Follow {
+    pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
+        Ok(Self { scan: Scan::new(source, options)? })
+    }
+
+    /// Logical offset of the record that comes next.
+    pub fn next_offset(&self) -> u64 {
+        self.scan.next_offset()
+    }
+
+    /// The next record, waiting up to `timeout` for it (`None`: for ever). `None`
+    /// when the time is up, when the scan's end is reached, or when the writer
+    /// closed the log.
+    pub fn next_record(&mut self, timeout: Option<Duration>) -> Result<Option<Record>> {
+        self.waiting(timeout, Scan::next_record)
+    }
+
+    /// The same for a batch.
+    pub fn next_batch(&mut self, timeout: Option<Duration>) -> Result<Option<Batch>> {
+        self.waiting(timeout, Scan::next_batch)
+    }
+
+    fn waiting<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut step: impl FnMut(&mut Scan) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        loop {
+            if let Some(item) = step(&mut self.scan)? {
+                return Ok(Some(item));
+            }
+            if self.scan.done {
+                return Ok(None);
+            }
+            let cursor = &self.scan.cursor;
+            match cursor.source.wait_beyond(cursor.visibility, cursor.position(), deadline)? {
+                Waited::Moved => {}
+                Waited::TimedOut | Waited::Stopped => return Ok(None),
+            }
+        }
+    }
+
+    /// The next record, without blocking a thread. Cancel-safe. `None` when the
+    /// scan's end is reached or the writer closed the log.
+    pub async fn next_record_async(&mut self) -> Result<Option<Record>> {
+        loop {
+            if let Some(record) = self.scan.next_record()? {
+                return Ok(Some(record));
+            }
+            if !self.wait_async().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next batch, without blocking a thread. Cancel-safe.
+    pub async fn next_batch_async(&mut self) -> Result<Option<Batch>> {
+        loop {
+            if let Some(batch) = self.scan.next_batch()? {
+                return Ok(Some(batch));
+            }
+            if !self.wait_async().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn wait_async(&self) -> Result<bool> {
+        if self.scan.done {
+            return Ok(false);
+        }
+        let cursor = &self.scan.cursor;
+        let source = Arc::clone(&cursor.source);
+        let waited = source.wait_beyond_async(cursor.visibility, cursor.position()).await?;
+        Ok(waited == Waited::Moved)
+    }
+}

@@ -1,0 +1,157 @@
+//! What readers need of a log, whether this process writes it or another one does.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::metrics::count;
+use super::position::{Position, Watermark};
+use super::stream::Stream;
+use super::table::{SegmentEntry, SegmentTable};
+use crate::error::{AofError, Result};
+use crate::io::Storage;
+use crate::planted::{self, Bug};
+use crate::segment::Segment;
+
+/// Which records a reader sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Visibility {
+    /// Only records that no crash can take back.
+    #[default]
+    Durable,
+    /// Everything appended, including what a crash may still lose.
+    Appended,
+}
+
+/// The end of what a reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) position: Position,
+    /// First logical offset behind it.
+    pub(crate) next_offset: u64,
+}
+
+/// How a wait for more records ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Moved,
+    TimedOut,
+    /// No more records will come through this handle.
+    Stopped,
+}
+
+pub(crate) type WaitFuture<'a> = Pin<Box<dyn Future<Output = Result<Waited>> + Send + 'a>>;
+
+pub(crate) trait Source: Send + Sync + Debug {
+    fn storage(&self) -> &dyn Storage;
+    fn table(&self) -> &SegmentTable;
+    /// Whether lookups may keep what they learn in memory.
+    fn remembers(&self) -> bool;
+    /// Refuses reads through a handle that is closed or was forked.
+    fn check(&self) -> Result<()>;
+    fn limit(&self, visibility: Visibility) -> Result<Limit>;
+    /// End of the records in a segment that lies wholly before the limit.
+    fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32>;
+    /// Looks for segments that appeared or vanished.
+    fn refresh(&self) -> Result<()>;
+    fn wait_beyond(
+        &self,
+        visibility: Visibility,
+        seen: Position,
+        deadline: Option<Instant>,
+    ) -> Result<Waited>;
+    fn wait_beyond_async(self: Arc<Self>, visibility: Visibility, seen: Position)
+    -> WaitFuture<'static>;
+    fn note_corrupt(&self);
+}
+
+impl Stream {
+    pub(crate) fn watermark(&self, visibility: Visibility) -> &Watermark {
+        match visibility {
+            Visibility::Durable if planted::is(Bug::ServeUndurable) => &self.appended,
+            Visibility::Durable => &self.durable,
+            Visibility::Appended => &self.appended,
+        }
+    }
+
+    fn look_beyond(&self, visibility: Visibility, seen: Position) -> Option<Waited> {
+        if self.watermark(visibility).position() > seen {
+            return Some(Waited::Moved);
+        }
+        self.is_stopped().then_some(Waited::Stopped)
+    }
+}
+
+impl Source for Stream {
+    fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    fn table(&self) -> &SegmentTable {
+        &self.table
+    }
+
+    fn remembers(&self) -> bool {
+        self.config.enable_sparse_index
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.fork.is_forked() {
+            return Err(AofError::Forked);
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(AofError::Closed);
+        }
+        Ok(())
+    }
+
+    fn limit(&self, visibility: Visibility) -> Result<Limit> {
+        let watermark = self.watermark(visibility);
+        // The count first: it never exceeds what the position covers.
+        let next_offset = watermark.count();
+        Ok(Limit { position: watermark.position(), next_offset })
+    }
+
+    fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {
+        Ok(entry
+            .sealed_info()
+            .map(|info| info.durable_bytes)
+            .or(segment.closed_end())
+            .unwrap_or_default())
+    }
+
+    fn refresh(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait_beyond(
+        &self,
+        visibility: Visibility,
+        seen: Position,
+        deadline: Option<Instant>,
+    ) -> Result<Waited> {
+        self.check()?;
+        let waited =
+            self.watermark(visibility).wait(deadline, || self.look_beyond(visibility, seen));
+        Ok(waited.unwrap_or(Waited::TimedOut))
+    }
+
+    fn wait_beyond_async(
+        self: Arc<Self>,
+        visibility: Visibility,
+        seen: Position,
+    ) -> WaitFuture<'static> {
+        Box::pin(async move {
+            self.check()?;
+            let look = || self.look_beyond(visibility, seen);
+            Ok(self.watermark(visibility).wait_async(look).await)
+        })
+    }
+
+    fn note_corrupt(&self) {
+        count(&self.metrics.corrupt_reads, 1);
+    }
+}

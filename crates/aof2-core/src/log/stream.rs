@@ -1,0 +1,453 @@
+//! The shared state of an open stream, and the append path.
+//!
+//! Locks, in the order they may be taken: `tail` (appends; never held across I/O),
+//! then the segment table or the spare list (lookups only). Flush leadership is
+//! not a lock but a right that one caller holds at a time, see `flush`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::config::AofConfig;
+use super::flush::FlushGate;
+use super::layout::Layout;
+use super::metrics::{Metrics, MetricsSnapshot, count};
+use super::position::{Position, Watermark};
+use super::publish::WatermarkPublisher;
+use super::rollover::Rollover;
+use super::table::SegmentTable;
+use super::tail::Tail;
+use crate::error::{AofError, BackpressureKind, Result};
+use crate::format::{
+    RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFormat,
+    StreamIdentity, WatermarkBody, WatermarkState,
+};
+use crate::io::{Clock, ForkStamp, LockGuard, Storage};
+use crate::planted::{self, Bug};
+use crate::segment::SegmentFull;
+
+/// One append in this many is timed and traced.
+const SAMPLE_EVERY: u64 = 1024;
+
+/// What an append may say about its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppendOptions {
+    /// Timestamp in milliseconds since the epoch; by default now. May be out of
+    /// order.
+    pub timestamp_ms: Option<u64>,
+    /// Flags: snapshot boundary, control frame. `Full` format only.
+    pub flags: RecordFlags,
+}
+
+/// Where a record went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its id: segment and byte.
+    pub id: RecordId,
+    /// Its logical offset.
+    pub offset: u64,
+}
+
+/// Where the records of a batch went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedBatch {
+    /// Ids in the order of the payloads.
+    pub ids: Vec<RecordId>,
+    /// Logical offset of the first.
+    pub first_offset: u64,
+}
+
+/// How background workers are told that there is something to do.
+#[derive(Debug, Default)]
+pub(crate) struct Bells {
+    /// Something was appended: start the flush timer.
+    pub(crate) flush_timer: Notify,
+    /// Flush now.
+    pub(crate) flush_now: Notify,
+    /// Prepare a spare segment.
+    pub(crate) spare: Notify,
+    /// Name the new segment, seal the old one.
+    pub(crate) seal: Notify,
+}
+
+/// An open stream. [`Aof`](super::Aof) is the handle to it.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) config: AofConfig,
+    pub(crate) layout: Layout,
+    pub(crate) identity: StreamIdentity,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tail: Mutex<Tail>,
+    pub(crate) table: SegmentTable,
+    pub(crate) appended: Watermark,
+    pub(crate) durable: Watermark,
+    /// Stream bytes that are durable.
+    pub(crate) durable_bytes: AtomicU64,
+    pub(crate) gate: FlushGate,
+    pub(crate) rollover: Rollover,
+    pub(crate) publisher: WatermarkPublisher,
+    pub(crate) metrics: Metrics,
+    pub(crate) bells: Bells,
+    pub(crate) fork: ForkStamp,
+    pub(crate) closed: AtomicBool,
+    pub(crate) poisoned: AtomicBool,
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+impl Stream {
+    pub(crate) fn format(&self) -> SegmentFormat {
+        self.identity.format
+    }
+
+    /// The largest payload a segment of this stream can hold.
+    pub(crate) fn payload_len_max(&self) -> usize {
+        (self.config.segment_bytes_max as usize)
+            .saturating_sub(SEGMENT_HEADER_LEN + SEGMENT_FOOTER_LEN + self.format().header_len())
+    }
+
+    /// Appends without waiting. A refused record was not written.
+    #[inline]
+    pub(crate) fn append_now(&self, payload: &[u8], options: &AppendOptions) -> Result<Appended> {
+        self.check_record(payload.len(), options.flags)?;
+        if self.fork.is_forked() {
+            return Err(AofError::Forked);
+        }
+        let mut tail = self.tail.lock();
+        let record_len = record_len(self.format(), payload.len());
+        let sample = (tail.next_offset % SAMPLE_EVERY == 0).then(Instant::now);
+        if tail.bytes + record_len as u64 > tail.attention_at {
+            self.attend(&mut tail, record_len)?;
+        }
+        let result = self.write_record(&mut tail, payload, options)?;
+        self.publish_appended(&mut tail);
+        drop(tail);
+        if let Some(start) = sample {
+            self.metrics.append_ns.record_ns(start.elapsed());
+            tracing::trace!(offset = result.offset, id = %result.id, bytes = payload.len(), "append");
+        }
+        Ok(result)
+    }
+
+    /// Appends many records with one reservation: all of them or none.
+    pub(crate) fn append_batch_now<P: AsRef<[u8]>>(
+        &self,
+        payloads: &[P],
+        options: &AppendOptions,
+    ) -> Result<AppendedBatch> {
+        let format = self.format();
+        let mut total = 0usize;
+        for payload in payloads {
+            self.check_record(payload.as_ref().len(), options.flags)?;
+            total = total.saturating_add(record_len(format, payload.as_ref().len()));
+        }
+        self.check_batch(total)?;
+        if self.fork.is_forked() {
+            return Err(AofError::Forked);
+        }
+        let mut tail = self.tail.lock();
+        let first_offset = tail.next_offset;
+        if payloads.is_empty() {
+            return Ok(AppendedBatch { ids: Vec::new(), first_offset });
+        }
+        if tail.bytes + total as u64 > tail.attention_at {
+            self.attend(&mut tail, total)?;
+        }
+        let mut ids = Vec::with_capacity(payloads.len());
+        for payload in payloads {
+            ids.push(self.write_record(&mut tail, payload.as_ref(), options)?.id);
+        }
+        self.publish_appended(&mut tail);
+        Ok(AppendedBatch { ids, first_offset })
+    }
+
+    #[inline]
+    fn check_record(&self, payload_len: usize, flags: RecordFlags) -> Result<()> {
+        if payload_len == 0 || payload_len > self.payload_len_max() || flags != RecordFlags::NONE {
+            self.explain_record(payload_len, flags)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn explain_record(&self, payload_len: usize, flags: RecordFlags) -> Result<()> {
+        let invalid = |reason: String| Err(AofError::InvalidRecord { reason });
+        let max = self.payload_len_max();
+        if payload_len == 0 {
+            return invalid("the payload is empty".into());
+        }
+        if payload_len > max {
+            return invalid(format!(
+                "the payload has {payload_len} bytes, this log takes at most {max} \
+                 (segment_bytes_max less headers)"
+            ));
+        }
+        let allowed = RecordFlags::SNAPSHOT_BOUNDARY.union(RecordFlags::CONTROL);
+        if !allowed.contains(flags) {
+            return invalid(format!("flags {:#x} are reserved", flags.bits()));
+        }
+        if flags != RecordFlags::NONE && self.format() == SegmentFormat::Compact {
+            return invalid("the compact format has no flags".into());
+        }
+        Ok(())
+    }
+
+    /// A batch lies in one segment, so it must fit into one.
+    fn check_batch(&self, total: usize) -> Result<()> {
+        let max = self.config.segment_bytes_max as usize - SEGMENT_HEADER_LEN - SEGMENT_FOOTER_LEN;
+        if total > max {
+            return Err(AofError::InvalidRecord {
+                reason: format!(
+                    "the batch needs {total} bytes with headers, one segment holds {max}"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Copies one record into the active segment; room was made before.
+    #[inline]
+    fn write_record(
+        &self,
+        tail: &mut Tail,
+        payload: &[u8],
+        options: &AppendOptions,
+    ) -> Result<Appended> {
+        let timestamp_ms = match options.timestamp_ms {
+            Some(given) => given,
+            None => tail.time.now_ms(),
+        };
+        let offset = tail.next_offset;
+        let lag = offset.saturating_sub(self.durable.count());
+        let meta = RecordMeta {
+            logical_offset: offset,
+            timestamp_ms,
+            flags: options.flags,
+            durable_lag: u32::try_from(lag).unwrap_or(u32::MAX),
+        };
+        let Some(active) = tail.active.as_mut() else {
+            return Err(AofError::WouldBlock(BackpressureKind::Admission));
+        };
+        let before = active.appender.position();
+        let written = active
+            .appender
+            .append_record(&meta, payload)
+            .map_err(|SegmentFull| AofError::WouldBlock(BackpressureKind::Rollover))?;
+        active.last_timestamp_ms = active.last_timestamp_ms.max(timestamp_ms);
+        tail.next_offset = offset + 1;
+        tail.bytes += u64::from(written.end - before);
+        Ok(Appended { id: written.id, offset })
+    }
+
+    #[inline]
+    fn publish_appended(&self, tail: &mut Tail) {
+        if let Some(active) = tail.active.as_mut() {
+            active.appender.publish();
+            let position = Position::new(
+                active.appender.segment().meta().segment_id,
+                active.appender.position(),
+            );
+            self.appended.advance(position, tail.next_offset);
+        }
+    }
+
+    /// The slow path of an append: everything that is not copying. Ends with
+    /// `attention_at` set to the next byte at which something is due.
+    #[cold]
+    fn attend(&self, tail: &mut Tail, record_len: usize) -> Result<()> {
+        if let Some(error) = &tail.refusal {
+            return Err(error.clone());
+        }
+        if planted::is(Bug::WriteThenRefuse) && tail.next_offset % 7 == 3 {
+            let _ = self.write_record(tail, &[0xBB; 8], &AppendOptions::default());
+            self.publish_appended(tail);
+            return Err(AofError::WouldBlock(BackpressureKind::Flush));
+        }
+        self.make_room(tail, record_len).inspect_err(|e| self.count_block(e))?;
+        let after = tail.bytes + record_len as u64;
+        let refuse_at = self.check_unflushed(tail, after).inspect_err(|e| self.count_block(e))?;
+        if after >= tail.flush_at {
+            self.bells.flush_now.notify_one();
+            tail.flush_at = after + self.config.flush.flush_bytes;
+        }
+        if !tail.flush_armed {
+            tail.flush_armed = true;
+            self.bells.flush_timer.notify_one();
+        }
+        let mut segment_due = u64::MAX;
+        if let Some(active) = tail.active.as_mut() {
+            if after >= active.spare_at {
+                active.spare_at = u64::MAX;
+                self.bells.spare.notify_one();
+            }
+            segment_due = active.due_at(tail.bytes).min(active.spare_at);
+        }
+        tail.attention_at = refuse_at.min(tail.flush_at).min(segment_due);
+        Ok(())
+    }
+
+    /// Refuses what would exceed `max_unflushed_bytes`; a record larger than the
+    /// limit passes when nothing else waits. Returns the byte to check again at.
+    fn check_unflushed(&self, tail: &Tail, after: u64) -> Result<u64> {
+        let durable = self.durable_bytes.load(Ordering::Acquire);
+        let limit = durable.saturating_add(self.config.flush.max_unflushed_bytes);
+        // An empty new segment's header counts as appended but cannot be flushed.
+        if after > limit && tail.bytes > durable + SEGMENT_HEADER_LEN as u64 {
+            self.bells.flush_now.notify_one();
+            return Err(AofError::WouldBlock(BackpressureKind::Flush));
+        }
+        Ok(limit)
+    }
+
+    fn count_block(&self, error: &AofError) {
+        match error {
+            AofError::WouldBlock(BackpressureKind::Admission) => {
+                count(&self.metrics.blocked_admission, 1);
+            }
+            AofError::WouldBlock(BackpressureKind::Rollover) => {
+                count(&self.metrics.blocked_rollover, 1);
+            }
+            AofError::WouldBlock(BackpressureKind::Flush) => count(&self.metrics.blocked_flush, 1),
+            _ => {}
+        }
+    }
+
+    /// Appends, waiting for room until the deadline.
+    pub(crate) fn append_waiting<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut append: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let kind = match append() {
+                Err(AofError::WouldBlock(kind)) => kind,
+                done => return done,
+            };
+            // What we wait for may have happened between the refusal and here: note
+            // the state, try once more, and only then sleep on that state.
+            let seen = self.progress(kind);
+            match append() {
+                Err(AofError::WouldBlock(again)) if again == kind => {}
+                Err(AofError::WouldBlock(_)) => continue,
+                done => return done,
+            }
+            if !self.wait_progress(kind, seen, deadline) {
+                return Err(AofError::Timeout { what: "room to append" });
+            }
+        }
+    }
+
+    /// The same without blocking a thread. Cancel-safe: a dropped future has
+    /// either appended and returned, or written nothing.
+    pub(crate) async fn append_waiting_async<T>(
+        &self,
+        mut append: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let kind = match append() {
+                Err(AofError::WouldBlock(kind)) => kind,
+                done => return done,
+            };
+            let seen = self.progress(kind);
+            match append() {
+                Err(AofError::WouldBlock(again)) if again == kind => {}
+                Err(AofError::WouldBlock(_)) => continue,
+                done => return done,
+            }
+            match kind {
+                BackpressureKind::Flush => {
+                    self.durable.wait_async(|| (self.progress(kind) != seen).then_some(())).await;
+                }
+                _ => self.rollover.signal.wait_async(seen).await,
+            }
+        }
+    }
+
+    /// A number that changes when the named obstacle may be gone.
+    fn progress(&self, kind: BackpressureKind) -> u64 {
+        match kind {
+            BackpressureKind::Flush if self.is_stopped() => u64::MAX,
+            BackpressureKind::Flush => self.durable.position().as_u64(),
+            _ => self.rollover.signal.seen(),
+        }
+    }
+
+    fn wait_progress(&self, kind: BackpressureKind, seen: u64, deadline: Option<Instant>) -> bool {
+        match kind {
+            BackpressureKind::Flush => self
+                .durable
+                .wait(deadline, || (self.progress(kind) != seen).then_some(()))
+                .is_some(),
+            _ => self.rollover.signal.wait(seen, deadline),
+        }
+    }
+
+    /// Whether appends and flushes will never succeed again on this handle.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// The error that appends and flushes get from now on, if any.
+    pub(crate) fn refusal(&self) -> Option<AofError> {
+        if self.fork.is_forked() {
+            return Some(AofError::Forked);
+        }
+        if !self.is_stopped() {
+            return None;
+        }
+        self.tail.lock().refusal.clone()
+    }
+
+    /// After a failed sync nothing more is promised: appends and flushes are
+    /// refused, waiters are woken, reads go on.
+    pub(crate) fn poison(&self, cause: &AofError) -> AofError {
+        count(&self.metrics.flush_failures, 1);
+        tracing::error!(error = %cause, "stream poisoned");
+        let error = AofError::Poisoned { reason: cause.to_string().into() };
+        self.tail.lock().refuse(error.clone());
+        self.poisoned.store(true, Ordering::Release);
+        self.publisher.publish(&self.watermark_body(WatermarkState::Poisoned));
+        self.wake_everyone();
+        error
+    }
+
+    pub(crate) fn wake_everyone(&self) {
+        self.appended.nudge();
+        self.durable.nudge();
+        self.rollover.signal.raise();
+    }
+
+    pub(crate) fn watermark_body(&self, state: WatermarkState) -> WatermarkBody {
+        WatermarkBody {
+            durable_position: self.durable.position().as_u64(),
+            durable_count: self.durable.count(),
+            appended_position: self.appended.position().as_u64(),
+            appended_count: self.appended.count(),
+            state,
+        }
+    }
+
+    pub(crate) fn metrics_snapshot(&self) -> MetricsSnapshot {
+        let mut snapshot = MetricsSnapshot {
+            stream: self.identity.name.clone(),
+            appended_records: self.appended.count(),
+            durable_records: self.durable.count(),
+            appended_bytes: self.tail.lock().bytes,
+            durable_bytes: self.durable_bytes.load(Ordering::Acquire),
+            segments: self.table.len() as u64,
+            earliest_offset: self.table.earliest(),
+            poisoned: self.poisoned.load(Ordering::Acquire),
+            ..Default::default()
+        };
+        self.metrics.fill(&mut snapshot);
+        snapshot
+    }
+}
+
+#[inline]
+fn record_len(format: SegmentFormat, payload_len: usize) -> usize {
+    (format.header_len() + payload_len).next_multiple_of(crate::format::RECORD_ALIGN)
+}

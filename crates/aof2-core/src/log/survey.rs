@@ -1,0 +1,349 @@
+//! What a log's directory holds, found without changing anything: the common first
+//! step of opening for writing, opening for reading, and verifying.
+//!
+//! Costs one open and three small reads per segment. Footers are trusted; only a
+//! segment that should have one and does not is scanned.
+
+use std::path::{Path, PathBuf};
+
+use super::layout::{Layout, SegmentListing};
+use super::table::{SealedInfo, SegmentEntry};
+use crate::error::{AofError, Damage, Result};
+use crate::format::{
+    FormatError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
+    SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId, StreamId,
+    StreamIdentity,
+};
+use crate::io::{OpenMode, Storage};
+use crate::segment::{Segment, SegmentMeta, TailScan};
+
+/// A segment file as found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) name: SegmentFileName,
+    pub(crate) path: PathBuf,
+    pub(crate) file_len: u64,
+    pub(crate) format: SegmentFormat,
+    /// `Ok(None)`: never written.
+    pub(crate) header: Result<Option<SegmentHeader>, FormatError>,
+    /// `Ok(None)`: never sealed.
+    pub(crate) footer: Result<Option<SegmentFooter>, FormatError>,
+    /// Logical offset in the first record's header (version 2).
+    first_record_offset: Option<u64>,
+}
+
+/// The stream's identity and its segment files, oldest first.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) identity: Option<StreamIdentity>,
+    pub(crate) found: Vec<Found>,
+    /// Blank files that share their id with a real segment.
+    pub(crate) blank_twins: Vec<PathBuf>,
+    pub(crate) listing: SegmentListing,
+}
+
+/// A header, the first record's header, and what they need.
+const HEAD_LEN: usize = SEGMENT_HEADER_LEN + 32;
+
+impl Found {
+    pub(crate) fn load(
+        storage: &dyn Storage,
+        name: SegmentFileName,
+        path: PathBuf,
+        default_format: SegmentFormat,
+    ) -> Result<Self> {
+        let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open segment", &path))?;
+        let file_len = file.len().map_err(AofError::io("read segment", &path))?;
+        let mut found = Self {
+            name,
+            path,
+            file_len,
+            format: default_format,
+            header: Ok(None),
+            footer: Ok(None),
+            first_record_offset: None,
+        };
+        if file_len < (HEAD_LEN + SEGMENT_FOOTER_LEN) as u64 {
+            return Ok(found);
+        }
+        let mut head = [0; HEAD_LEN];
+        file.read_exact_at(&mut head, 0).map_err(AofError::io("read segment", &found.path))?;
+        found.header = SegmentHeader::decode(&head[..SEGMENT_HEADER_LEN]);
+        if let Ok(Some(header)) = &found.header {
+            found.format = header.format;
+        }
+        let codec_head = &head[SEGMENT_HEADER_LEN..];
+        if found.format == SegmentFormat::Full && codec_head[..8] != [0; 8] {
+            found.first_record_offset =
+                codec_head.get(8..16).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+        }
+        found.footer = Segment::load_footer(&*file, &found.path, found.format, file_len)?;
+        Ok(found)
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.name.segment_id.as_u32()
+    }
+
+    /// Whether nothing was ever written: no header, no footer.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!((&self.header, &self.footer), (Ok(None), Ok(None)))
+            && self.first_record_offset.is_none()
+    }
+
+    pub(crate) fn has_segment_size(&self) -> bool {
+        self.file_len.is_power_of_two()
+            && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.file_len)
+    }
+
+    pub(crate) fn sealed(&self) -> Option<SealedInfo> {
+        let footer = self.footer.as_ref().ok()?.as_ref()?;
+        let fits = footer.durable_bytes + SEGMENT_FOOTER_LEN as u64 <= self.file_len;
+        fits.then(|| SealedInfo::from(footer))
+    }
+
+    /// The logical offset that the file itself claims for its first record.
+    pub(crate) fn claimed_first_offset(&self) -> Option<u64> {
+        let in_header = self.header.as_ref().ok().and_then(|h| h.as_ref()?.base_record_count);
+        in_header.or(self.first_record_offset)
+    }
+
+    pub(crate) fn meta(&self, stream_id: StreamId, first_offset: u64) -> SegmentMeta {
+        SegmentMeta {
+            stream_id,
+            segment_id: self.name.segment_id,
+            format: self.format,
+            base_offset: self.name.base_offset,
+            first_offset,
+            created_at_ns: self.name.created_at_ns,
+            segment_bytes: u32::try_from(self.file_len).unwrap_or(0),
+        }
+    }
+
+    /// Refuses a file that was never part of this stream.
+    fn check_belongs(&self, stream_id: Option<StreamId>) -> Result<()> {
+        let foreign = |reason: String| {
+            Err(AofError::Foreign { path: self.path.clone(), reason })
+        };
+        match &self.header {
+            Ok(Some(header)) => {
+                if let (Some(found), Some(ours)) = (header.stream_id, stream_id) {
+                    if found != ours {
+                        return foreign(format!("it belongs to stream {found}, this is {ours}"));
+                    }
+                }
+                if header.segment_id.as_u32() != self.index() {
+                    return foreign(format!(
+                        "its header says segment {}, its name {}",
+                        header.segment_id, self.name.segment_id
+                    ));
+                }
+                Ok(())
+            }
+            // A damaged header is damage if anything else in the file is ours.
+            Err(error) if !matches!(self.footer, Ok(Some(_))) => {
+                let magic = matches!(error, FormatError::BadMagic { .. });
+                if magic && self.first_record_offset.is_none() {
+                    return foreign(format!("its header is not a segment header ({error})"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Maps and scans the records. Nobody may be writing the file.
+    pub(crate) fn scan(&self, storage: &dyn Storage, meta: SegmentMeta) -> Result<TailScan> {
+        let segment = Segment::open_unsealed(storage, &self.path, meta)?;
+        let len = segment.map().len();
+        segment.map().observe(len).map_err(|e| AofError::io("scan", &self.path)(e.into()))?;
+        Ok(segment.scan_tail())
+    }
+
+    pub(crate) fn damage(&self, offset: u64, records: std::ops::Range<u64>, reason: impl Into<String>) -> Damage {
+        Damage { path: self.path.clone(), offset, records, reason: reason.into() }
+    }
+}
+
+impl Survey {
+    /// Lists and reads. `NotALog` when there is no `segments/` directory.
+    pub(crate) fn take(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
+        let dir = layout.segments_dir();
+        if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+            let reason = match storage.exists(layout.root()) {
+                Ok(true) => "it has no segments/ directory",
+                _ => "the directory does not exist",
+            };
+            return Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() });
+        }
+        let identity = layout.load_identity(storage)?;
+        let format = identity.as_ref().map_or(SegmentFormat::Full, |i| i.format);
+        let listing = layout.list(storage)?;
+        let mut found = Vec::with_capacity(listing.segments.len());
+        for name in &listing.segments {
+            match Found::load(storage, *name, layout.segment_path(name), format) {
+                Ok(f) => found.push(f),
+                // Removed by retention or a closing writer since it was listed.
+                Err(e) if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let blank_twins = drop_blank_twins(&mut found)?;
+        let stream_id = identity.as_ref().map(|i| i.stream_id).or_else(|| first_stream_id(&found));
+        for f in &found {
+            f.check_belongs(stream_id)?;
+        }
+        Ok(Self { identity, found, blank_twins, listing })
+    }
+
+    /// The identity, from its file or else from the segments.
+    pub(crate) fn identity_or_derived(&self, layout: &Layout) -> Option<StreamIdentity> {
+        if self.identity.is_some() {
+            return self.identity.clone();
+        }
+        let first = self.found.iter().find(|f| matches!(f.header, Ok(Some(_))))?;
+        let name = super::AofConfig::new(layout.root()).stream_name();
+        Some(StreamIdentity {
+            stream_id: first_stream_id(&self.found).unwrap_or_else(|| StreamId::from_name(&name)),
+            name,
+            format: first.format,
+            created_at_ns: first.name.created_at_ns,
+        })
+    }
+}
+
+fn first_stream_id(found: &[Found]) -> Option<StreamId> {
+    found.iter().find_map(|f| f.header.as_ref().ok()?.as_ref()?.stream_id)
+}
+
+/// A segment that was replaced by a larger one before its first record may have
+/// survived a crash beside it: the blank one of two with the same id goes.
+fn drop_blank_twins(found: &mut Vec<Found>) -> Result<Vec<PathBuf>> {
+    let ids: Vec<u32> = found.iter().map(Found::index).collect();
+    // Sorted by id, so a twin is a neighbour.
+    let is_twin = |i: usize| {
+        let here = ids.get(i);
+        ids.get(i + 1) == here || i.checked_sub(1).is_some_and(|j| ids.get(j) == here)
+    };
+    let mut dropped = Vec::new();
+    let mut i = 0;
+    found.retain(|f| {
+        i += 1;
+        let drop = is_twin(i - 1) && f.is_blank();
+        if drop {
+            dropped.push(f.path.clone());
+        }
+        !drop
+    });
+    for pair in found.windows(2) {
+        if pair[0].index() == pair[1].index() {
+            return Err(AofError::Foreign {
+                path: pair[1].path.clone(),
+                reason: format!("{} has the same segment id", pair[0].name),
+            });
+        }
+    }
+    Ok(dropped)
+}
+
+/// Turns everything but the unsealed end into table entries. `settled` is how many
+/// of the oldest files must have a footer by now; `after` names the segment before
+/// them and the logical offset behind it, if there is one.
+pub(crate) fn settle(
+    storage: &dyn Storage,
+    stream_id: StreamId,
+    found: &[Found],
+    settled: usize,
+    after: Option<(u32, u64)>,
+) -> Result<(Vec<SegmentEntry>, u64)> {
+    let mut entries: Vec<SegmentEntry> = Vec::with_capacity(found.len());
+    let claimed = || found.first().and_then(Found::claimed_first_offset).unwrap_or(0);
+    let mut next_offset = after.map_or_else(claimed, |(_, offset)| offset);
+    let mut previous = after.map(|(index, _)| index);
+    for (i, f) in found.iter().take(settled).enumerate() {
+        if let Some(missing) = previous.map(|p| p + 1).filter(|&id| id < f.index()) {
+            let until = f.claimed_first_offset().unwrap_or(next_offset).max(next_offset);
+            entries.push(missing_entry(f, stream_id, missing, next_offset..until));
+            next_offset = until;
+        }
+        previous = Some(f.index());
+        let following = found.get(i + 1).and_then(Found::claimed_first_offset);
+        let entry = settle_one(storage, stream_id, f, next_offset, following)?;
+        next_offset = entry.end_offset().unwrap_or(next_offset);
+        entries.push(entry);
+    }
+    Ok((entries, next_offset))
+}
+
+fn settle_one(
+    storage: &dyn Storage,
+    stream_id: StreamId,
+    f: &Found,
+    first_offset: u64,
+    following: Option<u64>,
+) -> Result<SegmentEntry> {
+    let meta = f.meta(stream_id, first_offset);
+    if let Some(info) = f.sealed().filter(|_| f.has_segment_size()) {
+        return Ok(SegmentEntry::sealed(meta, f.path.clone(), info));
+    }
+    if !f.has_segment_size() {
+        let until = following.unwrap_or(first_offset).max(first_offset);
+        let why = format!("the file has {} bytes, which is not a segment's size", f.file_len);
+        let damage = f.damage(f.file_len, first_offset..until, why);
+        return Ok(damaged_entry(meta, &f.path, damage));
+    }
+    // No valid footer where one must be: the records themselves still tell.
+    tracing::warn!(path = %f.path.display(), "segment footer is missing or damaged; scanning");
+    let scan = f.scan(storage, meta)?;
+    let info = SealedInfo {
+        record_count: following
+            .unwrap_or(0)
+            .saturating_sub(first_offset)
+            .max(scan.record_count),
+        durable_bytes: if following.is_some_and(|n| n > first_offset + scan.record_count) {
+            meta.space_end()
+        } else {
+            scan.end
+        },
+        segment_crc64: 0,
+        ext_id: 0,
+        flags: 0,
+        last_timestamp_ms: scan.last_timestamp_ms,
+        from_footer: false,
+    };
+    Ok(SegmentEntry::sealed(meta, f.path.clone(), info))
+}
+
+fn damaged_entry(meta: SegmentMeta, path: &Path, damage: Damage) -> SegmentEntry {
+    let info = SealedInfo {
+        record_count: damage.records.end - damage.records.start,
+        durable_bytes: SEGMENT_HEADER_LEN as u32,
+        segment_crc64: 0,
+        ext_id: 0,
+        flags: 0,
+        last_timestamp_ms: u64::MAX,
+        from_footer: false,
+    };
+    SegmentEntry::damaged(meta, path.to_owned(), info, damage)
+}
+
+fn missing_entry(
+    next: &Found,
+    stream_id: StreamId,
+    segment_index: u32,
+    records: std::ops::Range<u64>,
+) -> SegmentEntry {
+    let meta = SegmentMeta {
+        segment_id: SegmentId::from_u64(u64::from(segment_index)),
+        first_offset: records.start,
+        ..next.meta(stream_id, records.start)
+    };
+    let dir = next.path.parent().unwrap_or(&next.path);
+    let path = dir.join(format!("{segment_index:020}_*.seg"));
+    let reason = match next.index() - segment_index {
+        1 => "the segment file is missing".to_owned(),
+        n => format!("{n} segment files from here on are missing"),
+    };
+    let damage = Damage { path: path.clone(), offset: 0, records, reason };
+    damaged_entry(meta, &path, damage)
+}

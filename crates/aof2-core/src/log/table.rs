@@ -1,0 +1,348 @@
+//! The segments of a stream, as its readers find them.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{AofError, Damage, Result};
+use crate::format::SegmentFooter;
+use crate::io::Storage;
+use crate::segment::{Segment, SegmentMeta};
+
+/// What a footer says, kept in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedInfo {
+    /// Logical offsets the segment covers.
+    pub record_count: u64,
+    /// Bytes of header and records.
+    pub durable_bytes: u32,
+    /// Checksum over them.
+    pub segment_crc64: u64,
+    /// The user's identifier.
+    pub ext_id: u64,
+    /// Footer flags.
+    pub flags: u64,
+    /// Largest timestamp.
+    pub last_timestamp_ms: u64,
+    /// Whether this came from a footer, or from a scan because the footer is
+    /// damaged.
+    pub from_footer: bool,
+}
+
+impl From<&SegmentFooter> for SealedInfo {
+    fn from(footer: &SegmentFooter) -> Self {
+        Self {
+            record_count: footer.record_count,
+            durable_bytes: u32::try_from(footer.durable_bytes).unwrap_or(u32::MAX),
+            segment_crc64: footer.segment_crc64,
+            ext_id: footer.ext_id,
+            flags: footer.flags,
+            last_timestamp_ms: footer.last_timestamp_ms,
+            from_footer: true,
+        }
+    }
+}
+
+/// One segment of the stream.
+#[derive(Debug)]
+pub(crate) struct SegmentEntry {
+    pub(crate) meta: SegmentMeta,
+    pub(crate) path: PathBuf,
+    sealed: OnceLock<SealedInfo>,
+    /// Why the segment as a whole cannot be read.
+    pub(crate) damage: Option<Damage>,
+    /// The map: the writer's own while unsealed, opened on demand afterwards.
+    mapped: Mutex<MapSlot>,
+}
+
+/// The table's own hold on a map, and a way to see whether readers hold it too.
+#[derive(Debug, Default)]
+struct MapSlot {
+    kept: Option<Arc<Segment>>,
+    known: Weak<Segment>,
+}
+
+impl SegmentEntry {
+    pub(crate) fn sealed(meta: SegmentMeta, path: PathBuf, info: SealedInfo) -> Self {
+        Self { meta, path, sealed: OnceLock::from(info), damage: None, mapped: Mutex::default() }
+    }
+
+    /// A segment that is missing or beyond recognition; `info` covers the logical
+    /// offsets that its neighbours leave for it.
+    pub(crate) fn damaged(meta: SegmentMeta, path: PathBuf, info: SealedInfo, why: Damage) -> Self {
+        Self { damage: Some(why), ..Self::sealed(meta, path, info) }
+    }
+
+    /// A segment without a footer that is not mapped yet.
+    pub(crate) fn unmapped(meta: SegmentMeta, path: PathBuf) -> Self {
+        Self { meta, path, sealed: OnceLock::new(), damage: None, mapped: Mutex::default() }
+    }
+
+    pub(crate) fn unsealed(segment: Arc<Segment>) -> Self {
+        Self {
+            meta: *segment.meta(),
+            path: segment.path().to_owned(),
+            sealed: OnceLock::new(),
+            damage: None,
+            mapped: Mutex::new(MapSlot { known: Arc::downgrade(&segment), kept: Some(segment) }),
+        }
+    }
+
+    pub(crate) fn sealed_info(&self) -> Option<&SealedInfo> {
+        self.sealed.get()
+    }
+
+    /// First logical offset behind the segment, if it is final.
+    pub(crate) fn end_offset(&self) -> Option<u64> {
+        self.sealed_info().map(|info| self.meta.first_offset + info.record_count)
+    }
+
+    /// Records that the segment has its footer: new readers map it read-only.
+    pub(crate) fn mark_sealed(&self, info: SealedInfo) {
+        let _ = self.sealed.set(info);
+        self.mapped.lock().kept = None;
+    }
+
+    pub(crate) fn mapped(&self) -> Option<Arc<Segment>> {
+        self.mapped.lock().kept.clone()
+    }
+
+    /// Whether somebody besides the table reads it right now.
+    pub(crate) fn is_held(&self) -> bool {
+        let slot = self.mapped.lock();
+        slot.known.strong_count() > usize::from(slot.kept.is_some())
+    }
+
+    fn map_file(&self, storage: &dyn Storage) -> Result<Segment> {
+        match self.sealed_info() {
+            Some(info) => Segment::open_sealed(storage, &self.path, self.meta, info.durable_bytes),
+            None => Segment::open_unsealed(storage, &self.path, self.meta),
+        }
+    }
+
+    fn forget_map(&self) {
+        if self.sealed_info().is_some() {
+            self.mapped.lock().kept = None;
+        }
+    }
+}
+
+/// All segments, oldest first. Locks are held for lookups only, never across I/O
+/// (opening a map aside, which only its own entry waits for).
+#[derive(Debug)]
+pub(crate) struct SegmentTable {
+    entries: RwLock<VecDeque<Arc<SegmentEntry>>>,
+    /// Entries with an open map, oldest opening first.
+    open: Mutex<VecDeque<Weak<SegmentEntry>>>,
+    open_max: usize,
+    /// Logical offset below which everything was trimmed, when no segment is left
+    /// to tell.
+    floor: RwLock<u64>,
+}
+
+impl SegmentTable {
+    pub(crate) fn new(open_max: usize) -> Self {
+        Self {
+            entries: RwLock::default(),
+            open: Mutex::default(),
+            open_max,
+            floor: RwLock::new(0),
+        }
+    }
+
+    pub(crate) fn push(&self, entry: SegmentEntry) {
+        self.entries.write().push_back(Arc::new(entry));
+    }
+
+    /// Replaces everything by `kept` and `new`; an unsealed entry that is still
+    /// unsealed keeps its map.
+    pub(crate) fn replace(&self, kept: Vec<Arc<SegmentEntry>>, new: Vec<SegmentEntry>) {
+        let mut entries = self.entries.write();
+        let mut merged: VecDeque<_> = kept.into();
+        for entry in new {
+            let index = entry.meta.segment_id.as_u32();
+            let same = find_in(&entries, index).filter(|known| {
+                known.path == entry.path
+                    && known.sealed_info().is_none()
+                    && entry.sealed_info().is_none()
+            });
+            merged.push_back(same.map_or_else(|| Arc::new(entry), Arc::clone));
+        }
+        *entries = merged;
+    }
+
+    pub(crate) fn find(&self, segment_index: u32) -> Option<Arc<SegmentEntry>> {
+        find_in(&self.entries.read(), segment_index).cloned()
+    }
+
+    /// First entry whose id is larger.
+    pub(crate) fn after(&self, segment_index: u32) -> Option<Arc<SegmentEntry>> {
+        let entries = self.entries.read();
+        let at = entries.partition_point(|e| e.meta.segment_id.as_u32() <= segment_index);
+        entries.get(at).cloned()
+    }
+
+    /// The segment that would hold this logical offset: the last that starts at or
+    /// before it.
+    pub(crate) fn find_offset(&self, offset: u64) -> Option<Arc<SegmentEntry>> {
+        let entries = self.entries.read();
+        let at = entries.partition_point(|e| e.meta.first_offset <= offset);
+        at.checked_sub(1).and_then(|i| entries.get(i)).cloned()
+    }
+
+    pub(crate) fn first(&self) -> Option<Arc<SegmentEntry>> {
+        self.entries.read().front().cloned()
+    }
+
+    pub(crate) fn last(&self) -> Option<Arc<SegmentEntry>> {
+        self.entries.read().back().cloned()
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<Arc<SegmentEntry>> {
+        self.entries.read().iter().cloned().collect()
+    }
+
+    /// First logical offset that still exists.
+    pub(crate) fn earliest(&self) -> u64 {
+        self.first().map_or_else(|| *self.floor.read(), |e| e.meta.first_offset)
+    }
+
+    pub(crate) fn set_floor(&self, offset: u64) {
+        *self.floor.write() = offset;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.read().len()
+    }
+
+    /// Forgets the newest segment, if it is this one.
+    pub(crate) fn remove_last(&self, segment_index: u32) {
+        let mut entries = self.entries.write();
+        if entries.back().is_some_and(|e| e.meta.segment_id.as_u32() == segment_index) {
+            entries.pop_back();
+        }
+    }
+
+    /// Forgets the oldest segment, if it is this one.
+    pub(crate) fn remove_first(&self, segment_index: u32) {
+        let mut entries = self.entries.write();
+        if entries.front().is_some_and(|e| e.meta.segment_id.as_u32() == segment_index) {
+            entries.pop_front();
+        }
+    }
+
+    /// The segment's map, opened if need be. Opening one too many lets go of the
+    /// one opened longest ago; whoever reads it keeps it alive.
+    pub(crate) fn open(
+        &self,
+        storage: &dyn Storage,
+        entry: &Arc<SegmentEntry>,
+    ) -> Result<Arc<Segment>> {
+        if let Some(damage) = &entry.damage {
+            return Err(AofError::Corrupt(Box::new(damage.clone())));
+        }
+        let mut slot = entry.mapped.lock();
+        if let Some(segment) = &slot.kept {
+            return Ok(Arc::clone(segment));
+        }
+        let segment = match slot.known.upgrade() {
+            Some(segment) => segment,
+            None => Arc::new(
+                entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?,
+            ),
+        };
+        *slot = MapSlot { known: Arc::downgrade(&segment), kept: Some(Arc::clone(&segment)) };
+        drop(slot);
+        self.note_opened(entry);
+        Ok(segment)
+    }
+
+    /// A file that vanished below our feet was trimmed, by this or another process.
+    fn explain_missing(&self, error: AofError, entry: &SegmentEntry) -> AofError {
+        let missing =
+            error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        let last = self.last().is_some_and(|l| l.meta.segment_id == entry.meta.segment_id);
+        match (missing && !last, entry.end_offset()) {
+            (true, Some(earliest)) => AofError::Trimmed { earliest },
+            _ => error,
+        }
+    }
+
+    fn note_opened(&self, entry: &Arc<SegmentEntry>) {
+        let evicted = {
+            let mut open = self.open.lock();
+            open.push_back(Arc::downgrade(entry));
+            if open.len() > self.open_max { open.pop_front() } else { None }
+        };
+        if let Some(entry) = evicted.and_then(|weak| weak.upgrade()) {
+            entry.forget_map();
+        }
+    }
+}
+
+fn find_in(entries: &VecDeque<Arc<SegmentEntry>>, segment_index: u32) -> Option<&Arc<SegmentEntry>> {
+    // Ids are consecutive unless a file is missing, so the guess is nearly always right.
+    let first = entries.front()?.meta.segment_id.as_u32();
+    let guess = segment_index.checked_sub(first)? as usize;
+    if let Some(entry) = entries.get(guess) {
+        if entry.meta.segment_id.as_u32() == segment_index {
+            return Some(entry);
+        }
+    }
+    entries.binary_search_by_key(&segment_index, |e| e.meta.segment_id.as_u32()).ok().and_then(|i| entries.get(i))
+}
+
+/// What a user sees of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number.
+    pub segment_id: u64,
+    /// Logical offset of its first record.
+    pub first_offset: u64,
+    /// Records in it; for the active segment those appended so far.
+    pub record_count: u64,
+    /// Bytes of header and records.
+    pub used_bytes: u64,
+    /// Length of the file.
+    pub segment_bytes: u64,
+    /// Stream bytes before it.
+    pub base_offset: u64,
+    /// When it became active, nanoseconds since the epoch.
+    pub created_at_ns: u64,
+    /// Largest timestamp of its records, once sealed.
+    pub last_timestamp_ms: Option<u64>,
+    /// The user's identifier, once sealed.
+    pub ext_id: Option<u64>,
+    /// Whether it has its footer.
+    pub is_sealed: bool,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+impl SegmentInfo {
+    pub(crate) fn of(entry: &SegmentEntry, next_offset: u64, end: u32) -> Self {
+        let meta = &entry.meta;
+        let sealed = entry.sealed_info();
+        Self {
+            segment_id: meta.segment_id.as_u64(),
+            first_offset: meta.first_offset,
+            record_count: sealed
+                .map_or(next_offset.saturating_sub(meta.first_offset), |s| s.record_count),
+            used_bytes: sealed.map_or(u64::from(end), |s| u64::from(s.durable_bytes)),
+            segment_bytes: u64::from(meta.segment_bytes),
+            base_offset: meta.base_offset,
+            created_at_ns: meta.created_at_ns,
+            last_timestamp_ms: sealed.map(|s| s.last_timestamp_ms),
+            ext_id: sealed.map(|s| s.ext_id),
+            is_sealed: sealed.is_some(),
+            path: entry.path.clone(),
+        }
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,177 @@
+//! One runtime and one set of background workers for many streams.
+
+mod workers;
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::{AofError, Result};
+use crate::io::{Clock, OsStorage, Storage, SystemClock};
+use crate::log::{Aof, AofConfig, Stream};
+
+/// How a manager runs its background work.
+#[derive(Clone, Debug)]
+pub struct ManagerConfig {
+    /// Threads of the runtime that wait for work; 2 by default: one may be busy
+    /// waking tasks while the other starts a flush.
+    pub worker_threads: usize,
+    /// Threads for blocking work (sync, allocation, sealing), started on demand
+    /// and gone after ten idle seconds. 16 by default: about five busy streams at
+    /// a time; more wait their turn.
+    pub blocking_threads_max: usize,
+}
+
+impl Default for ManagerConfig {
+    fn default() -> Self {
+        Self { worker_threads: 2, blocking_threads_max: 16 }
+    }
+}
+
+impl ManagerConfig {
+    /// The least that serves one stream: flush, rollover and preparation at once.
+    pub fn for_one_stream() -> Self {
+        Self { worker_threads: 1, blocking_threads_max: 4 }
+    }
+
+    /// Checks every field.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |field, reason: &str| {
+            Err(AofError::InvalidConfig { field, reason: reason.to_owned() })
+        };
+        if !(1..=1024).contains(&self.worker_threads) {
+            return invalid("worker_threads", "must be from 1 to 1024");
+        }
+        // A stream may flush, finalize and prepare at the same time, and finalizing
+        // waits for a flush: with fewer threads that could be a deadlock.
+        if !(4..=1024).contains(&self.blocking_threads_max) {
+            return invalid("blocking_threads_max", "must be from 4 to 1024");
+        }
+        Ok(())
+    }
+}
+
+/// Opens streams and runs their background work on one Tokio runtime, its own or
+/// the caller's.
+///
+/// ```
+/// use aof2_core::{AofConfig, AofManager};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let manager = AofManager::new(Default::default())?;
+/// let orders = manager.open(AofConfig::new(dir.path().join("orders")))?;
+/// let clicks = manager.open(AofConfig::new(dir.path().join("clicks")))?;
+/// orders.append(b"one")?;
+/// clicks.append(b"two")?;
+/// manager.shutdown()?;
+/// assert!(orders.is_closed() && clicks.is_closed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AofManager {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    runtime: RuntimeChoice,
+    streams: Mutex<Vec<Weak<Stream>>>,
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug)]
+enum RuntimeChoice {
+    Own(OwnRuntime),
+    Callers(Handle),
+}
+
+/// A runtime that may be dropped anywhere, also inside another one's task.
+#[derive(Debug)]
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // Streams are closed by now; what still runs ends by itself.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl AofManager {
+    /// A manager with a runtime of its own.
+    pub fn new(config: ManagerConfig) -> Result<Self> {
+        Self::on(config, Arc::new(OsStorage), Arc::new(SystemClock))
+    }
+
+    /// A manager on other storage and another clock than the machine's.
+    pub fn on(
+        config: ManagerConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        config.validate()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(config.worker_threads)
+            .max_blocking_threads(config.blocking_threads_max)
+            .thread_name("aof2")
+            .enable_time()
+            .build()
+            .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
+        Ok(Self::with(RuntimeChoice::Own(OwnRuntime(Some(runtime))), storage, clock))
+    }
+
+    /// A manager whose work runs on the caller's runtime, which must have its time
+    /// driver enabled and outlive the streams.
+    pub fn on_runtime(handle: Handle) -> Self {
+        Self::with(RuntimeChoice::Callers(handle), Arc::new(OsStorage), Arc::new(SystemClock))
+    }
+
+    fn with(runtime: RuntimeChoice, storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Self {
+        let streams = Mutex::default();
+        Self { shared: Arc::new(Shared { runtime, streams, storage, clock }) }
+    }
+
+    fn handle(&self) -> Result<&Handle> {
+        match &self.shared.runtime {
+            RuntimeChoice::Own(own) => own.0.as_ref().map(Runtime::handle).ok_or(AofError::Closed),
+            RuntimeChoice::Callers(handle) => Ok(handle),
+        }
+    }
+
+    /// Opens a log for writing, creating it if there is none, and recovers what an
+    /// earlier writer left.
+    pub fn open(&self, config: AofConfig) -> Result<Aof> {
+        let shared = &self.shared;
+        let stream =
+            Stream::open(config, Arc::clone(&shared.storage), Arc::clone(&shared.clock))?;
+        let workers = workers::start(self.handle()?, &stream);
+        let mut streams = shared.streams.lock();
+        streams.retain(|weak| weak.strong_count() > 0);
+        streams.push(Arc::downgrade(&stream));
+        drop(streams);
+        Ok(Aof::new(stream, Some(Box::new(workers)), Arc::clone(shared) as _))
+    }
+
+    /// Streams that are open.
+    pub fn open_streams(&self) -> usize {
+        self.live().len()
+    }
+
+    fn live(&self) -> Vec<Arc<Stream>> {
+        let streams = self.shared.streams.lock();
+        streams.iter().filter_map(Weak::upgrade).filter(|s| !s.is_stopped()).collect()
+    }
+
+    /// Closes every stream. Returns the first error, after trying all of them.
+    pub fn shutdown(&self) -> Result<()> {
+        let mut result = Ok(());
+        for stream in self.live() {
+            let closed = stream.close();
+            result = result.and(closed);
+        }
+        result
+    }
+}

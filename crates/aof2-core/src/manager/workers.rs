@@ -1,0 +1,104 @@
+//! The background tasks of one stream. Each sleeps until its bell rings, so an
+//! idle stream costs nothing.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::log::{Stream, Workers};
+
+/// Dropping it stops the tasks once they are done with what they are doing.
+#[derive(Debug)]
+pub(super) struct StreamWorkers {
+    _stop: watch::Sender<()>,
+}
+
+impl Workers for StreamWorkers {}
+
+pub(super) fn start(handle: &Handle, stream: &Arc<Stream>) -> StreamWorkers {
+    let (stop, stopped) = watch::channel(());
+    let spawn = handle;
+    spawn.spawn(flush_worker(Arc::clone(stream), stopped.clone()));
+    spawn.spawn(prepare_worker(Arc::clone(stream), stopped.clone()));
+    spawn.spawn(finalize_worker(Arc::clone(stream), stopped));
+    StreamWorkers { _stop: stop }
+}
+
+/// Completes when the workers' owner is gone.
+async fn stop(stopped: &mut watch::Receiver<()>) {
+    while stopped.changed().await.is_ok() {}
+}
+
+/// Runs blocking work off the runtime's own threads. `None` when the runtime is
+/// shutting down.
+async fn blocking<T: Send + 'static>(
+    stream: &Arc<Stream>,
+    work: impl FnOnce(&Stream) -> T + Send + 'static,
+) -> Option<T> {
+    let stream = Arc::clone(stream);
+    tokio::task::spawn_blocking(move || work(&stream)).await.ok()
+}
+
+async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
+    let interval = stream.config.flush_interval();
+    loop {
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = stream.bells.flush_now.notified() => {}
+            () = stream.bells.flush_timer.notified() => {
+                let Some(interval) = interval else { continue };
+                tokio::select! {
+                    () = stop(&mut stopped) => return,
+                    () = stream.bells.flush_now.notified() => {}
+                    () = tokio::time::sleep(interval) => {}
+                }
+            }
+        }
+        // A failure poisons the stream, which every later call reports.
+        if blocking(&stream, |s| s.flush_in_background()).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
+    // A recovered segment's pages were not touched yet.
+    let _ = blocking(&stream, Stream::fault_in_active).await;
+    loop {
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = stream.bells.spare.notified() => {}
+        }
+        loop {
+            match blocking(&stream, Stream::prepare_step).await {
+                None => return,
+                Some(Ok(true)) => {}
+                // The append that needs the spare gets the error and asks again.
+                Some(Ok(false) | Err(_)) => break,
+            }
+        }
+    }
+}
+
+async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
+    loop {
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = stream.bells.seal.notified() => {}
+        }
+        loop {
+            match blocking(&stream, Stream::finalize_step).await {
+                None => return,
+                Some(Ok(true)) => {}
+                Some(Ok(false) | Err(_)) => break,
+            }
+        }
+        if !stream.config.retention.keeps_everything() {
+            let retained = blocking(&stream, |s| s.apply_retention(&s.config.retention)).await;
+            if let Some(Err(error)) = retained {
+                tracing::warn!(%error, "retention failed");
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Bugs planted on purpose, to prove that the tests can fail.
+//!
+//! Without the feature `planted-bugs`, [`is`] is the constant `false` and the
+//! branches vanish. With it, [`plant`] switches one bug on for the process.
+
+/// A deliberate mistake; each breaks one promise of `docs/durability.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// Durable watermark moves before the sync.
+    AckBeforeSync = 1,
+    /// A new segment's name is never made durable.
+    SkipDirectorySync,
+    /// Record checksums do not include stream and segment.
+    NoIdentityInChecksum,
+    /// Sleepers are not woken.
+    LostWakeup,
+    /// A torn tail is not zeroed before new records are written over it.
+    KeepTornTail,
+    /// Damage inside durable data is treated as a torn tail.
+    TruncateDamage,
+    /// A failed sync does not poison the stream.
+    IgnoreSyncError,
+    /// A torn segment's successor is kept, leaving a hole.
+    KeepAfterHole,
+    /// The footer is written before the records it vouches for are durable.
+    SealBeforeSync,
+    /// Scans do not verify checksums.
+    SkipChecksums,
+    /// A refused append has already written its record.
+    WriteThenRefuse,
+    /// Retention removes segments without syncing the directory in between.
+    TrimWithoutSync,
+    /// Durable readers see records that are only appended.
+    ServeUndurable,
+    /// Recovered records are served as durable without writing them again.
+    TrustPageCache,
+}
+
+/// All planted bugs.
+pub const BUGS: [Bug; 14] = [
+    Bug::AckBeforeSync,
+    Bug::SkipDirectorySync,
+    Bug::NoIdentityInChecksum,
+    Bug::LostWakeup,
+    Bug::KeepTornTail,
+    Bug::TruncateDamage,
+    Bug::IgnoreSyncError,
+    Bug::KeepAfterHole,
+    Bug::SealBeforeSync,
+    Bug::SkipChecksums,
+    Bug::WriteThenRefuse,
+    Bug::TrimWithoutSync,
+    Bug::ServeUndurable,
+    Bug::TrustPageCache,
+];
+
+#[cfg(feature = "planted-bugs")]
+mod switch {
+    use super::Bug;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+    /// Switches one bug on, or all off.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn is(bug: Bug) -> bool {
+        PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+mod switch {
+    #[inline(always)]
+    pub(crate) const fn is(_bug: super::Bug) -> bool {
+        false
+    }
+}
+
+pub(crate) use switch::is;
+#[cfg(feature = "planted-bugs")]
+pub use switch::plant;

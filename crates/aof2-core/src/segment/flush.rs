@@ -1,0 +1,213 @@
+//! Making an active segment durable, and sealing it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Segment, SegmentAppender, SegmentMeta};
+use crate::error::{AofError, Result};
+use crate::format::{Crc64, SEGMENT_FOOTER_LEN, SegmentFooter, SegmentFormat};
+use crate::io::{File, OpenMode, Storage};
+use crate::planted::{self, Bug};
+
+/// What the log knows about a segment that is to be sealed.
+#[derive(Clone, Copy, Debug)]
+pub struct SealRequest {
+    /// Records in the segment.
+    pub record_count: u64,
+    /// Largest timestamp in it.
+    pub last_timestamp_ms: u64,
+    /// The user's identifier for the segment.
+    pub ext_id: u64,
+    /// Footer flags besides `SEALED`.
+    pub flags: u64,
+    /// Now.
+    pub sealed_at_ns: u64,
+}
+
+/// The durability side of an active segment. Its methods do I/O and may be called
+/// from any thread; the log serialises them per segment.
+#[derive(Debug)]
+pub struct SegmentFlush {
+    segment: Arc<Segment>,
+    file: Arc<dyn File>,
+    /// Temporary path until the file has its name.
+    temporary: Mutex<Option<PathBuf>>,
+    named: AtomicBool,
+    durable_end: AtomicU32,
+}
+
+/// Holes smaller than this are not worth a system call.
+const HOLE_MIN: u64 = 64 << 10;
+const PAGE: u64 = 4096;
+
+impl SegmentFlush {
+    pub(super) fn new(
+        segment: Arc<Segment>,
+        file: Arc<dyn File>,
+        temporary: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            segment,
+            file,
+            named: AtomicBool::new(temporary.is_none()),
+            temporary: Mutex::new(temporary),
+            durable_end: AtomicU32::new(0),
+        }
+    }
+
+    /// Continues a segment that recovery scanned: its first `end` bytes are intact
+    /// and durable, the rest reads as zeros.
+    pub fn resume(
+        storage: &dyn Storage,
+        path: PathBuf,
+        meta: SegmentMeta,
+        end: u32,
+        target_bytes: u32,
+    ) -> Result<(Arc<Self>, SegmentAppender)> {
+        let file =
+            storage.open(&path, OpenMode::ReadWrite).map_err(AofError::io("open segment", &path))?;
+        // A clean close gave the unused blocks back.
+        file.allocate(u64::from(meta.segment_bytes))
+            .map_err(AofError::io("allocate segment", &path))?;
+        let map = file
+            .map(meta.segment_bytes as usize, true)
+            .map_err(AofError::io("map segment", &path))?;
+        let map = Arc::new(map);
+        let refused = || AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into());
+        let mut writer = map.writer().ok_or_else(refused)?;
+        writer.publish(end as usize).map_err(|_| refused())?;
+        let segment = Arc::new(Segment::new(meta, path, map));
+        let appender = SegmentAppender::new(Arc::clone(&segment), writer, end, target_bytes);
+        let flush = Self::new(segment, file, None);
+        flush.mark_durable(end);
+        Ok((Arc::new(flush), appender))
+    }
+
+    /// The segment being flushed.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Bytes of the file known to be durable.
+    pub fn durable_end(&self) -> u32 {
+        self.durable_end.load(Ordering::Acquire)
+    }
+
+    /// Records that the first `end` bytes are durable.
+    pub fn mark_durable(&self, end: u32) {
+        self.durable_end.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Whether the file has its final name.
+    #[inline]
+    pub fn is_named(&self) -> bool {
+        self.named.load(Ordering::Acquire)
+    }
+
+    /// Gives the file its final name, durably. A crash before leaves a temporary
+    /// file; nothing in it was reported durable.
+    pub fn ensure_named(&self, storage: &dyn Storage) -> Result<()> {
+        if self.is_named() {
+            return Ok(());
+        }
+        let mut temporary = self.temporary.lock();
+        if let Some(from) = &*temporary {
+            let to = self.segment.path();
+            storage.rename(from, to).map_err(AofError::io("name segment", to))?;
+            *temporary = None;
+        }
+        if !planted::is(Bug::SkipDirectorySync) {
+            let dir = self.segment.path().parent().unwrap_or(self.segment.path());
+            storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+        }
+        self.named.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Path the file has now: temporary until [`SegmentFlush::ensure_named`].
+    pub fn current_path(&self) -> PathBuf {
+        self.temporary.lock().clone().unwrap_or_else(|| self.segment.path().to_owned())
+    }
+
+    /// Makes the first `end` bytes durable; returns how many bytes that added.
+    pub fn sync_to(&self, storage: &dyn Storage, end: u32) -> Result<u32> {
+        let from = self.durable_end();
+        if end <= from {
+            return Ok(0);
+        }
+        self.ensure_named(storage)?;
+        self.segment
+            .map()
+            .sync(from as usize, end as usize)
+            .map_err(AofError::io("flush of segment", self.segment.path()))?;
+        self.mark_durable(end);
+        Ok(end - from)
+    }
+
+    /// Writes the footer and gives unused blocks back. Everything up to `end` must
+    /// be durable. A crash before the footer is durable leaves an unsealed segment
+    /// that recovery scans and seals again.
+    pub fn seal(&self, end: u32, request: &SealRequest) -> Result<SegmentFooter> {
+        let meta = self.segment.meta();
+        let path = self.segment.path();
+        let footer = self.footer(end, request);
+        let slot = u64::from(meta.space_end());
+        self.file
+            .write_all_at(&footer.encode(), slot)
+            .map_err(AofError::io("write of segment footer", path))?;
+        self.segment
+            .map()
+            .sync(slot as usize, slot as usize + SEGMENT_FOOTER_LEN)
+            .map_err(AofError::io("sync of segment footer", path))?;
+        self.release_unused(end, slot);
+        Ok(footer)
+    }
+
+    fn footer(&self, end: u32, request: &SealRequest) -> SegmentFooter {
+        let meta = self.segment.meta();
+        let compact = meta.format == SegmentFormat::Compact;
+        let mut crc = Crc64::new();
+        // Below the frontier by contract; an empty slice would show as a footer
+        // that does not match, never as silent acceptance.
+        crc.update(self.segment.map().bytes(0, end as usize).unwrap_or_default());
+        SegmentFooter {
+            format: meta.format,
+            record_count: request.record_count,
+            durable_bytes: u64::from(end),
+            segment_crc64: crc.finish(),
+            ext_id: request.ext_id,
+            flags: request.flags | crate::format::FOOTER_SEALED,
+            last_timestamp_ms: request.last_timestamp_ms,
+            segment_id: compact.then_some(meta.segment_id),
+            last_record_id: compact.then(|| meta.record_id(self.last_record_position(end))),
+            sealed_at_ns: compact.then_some(request.sealed_at_ns),
+        }
+    }
+
+    fn last_record_position(&self, end: u32) -> u32 {
+        self.segment.last_record_before(end).unwrap_or(0)
+    }
+
+    /// Punches out the unused middle `[end, slot)`. Failing costs only disk space.
+    pub fn release_unused(&self, end: u32, slot: u64) {
+        let start = u64::from(end).div_ceil(PAGE) * PAGE;
+        let stop = slot / PAGE * PAGE;
+        if stop < start + HOLE_MIN {
+            return;
+        }
+        if let Err(error) = self.file.punch_hole(start, stop - start) {
+            tracing::warn!(path = %self.segment.path().display(), %error, "unused part of a segment stays allocated");
+        }
+    }
+
+    /// Faults in the pages that are still to be written.
+    pub fn fault_in_rest(&self) {
+        let map = self.segment.map();
+        if let Err(error) = map.fault_in(map.published(), map.len()) {
+            tracing::debug!(%error, "segment pages will be faulted in by appends");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A sparse index of one segment, in memory, built by whoever first needs it.
+//!
+//! One point about every [`SPACING`] bytes: where a record starts, its logical
+//! offset, and the largest timestamp before it. A lookup walks record headers from
+//! the nearest point, and what it walks past for the first time becomes points.
+
+use parking_lot::Mutex;
+
+use super::Segment;
+use crate::format::{RecordFault, SEGMENT_HEADER_LEN};
+
+const SPACING: u32 = 64 << 10;
+
+/// A record's place: where walking can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexPoint {
+    pub(crate) position: u32,
+    pub(crate) offset: u64,
+    /// Largest timestamp of all records before this one in the segment.
+    pub(crate) timestamp_before_ms: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SparseIndex {
+    points: Mutex<Vec<IndexPoint>>,
+}
+
+impl Segment {
+    fn first_point(&self) -> IndexPoint {
+        IndexPoint {
+            position: SEGMENT_HEADER_LEN as u32,
+            offset: self.meta().first_offset,
+            timestamp_before_ms: 0,
+        }
+    }
+
+    /// Walks from the last point that satisfies `before` to the first record at
+    /// which `reached` is true, or to `end`. With `remember`, passed records
+    /// become index points.
+    fn walk(
+        &self,
+        end: u32,
+        remember: bool,
+        before: impl Fn(&IndexPoint) -> bool,
+        mut reached: impl FnMut(&IndexPoint, u64) -> bool,
+    ) -> Result<IndexPoint, (IndexPoint, RecordFault)> {
+        let (mut at, mut newest) = {
+            let points = self.index().points.lock();
+            let usable = points.partition_point(|p| before(p) && p.position <= end);
+            let start = usable.checked_sub(1).and_then(|i| points.get(i)).copied();
+            (start.unwrap_or(self.first_point()), points.last().map_or(0, |p| p.position))
+        };
+        let mut found = Vec::new();
+        let result = loop {
+            let bytes = self.map().bytes(at.position as usize, end as usize).unwrap_or_default();
+            let head = match self.codec().peek(bytes) {
+                Ok(Some(head)) => head,
+                Ok(None) => break Ok(at),
+                Err(fault) => break Err((at, fault)),
+            };
+            if reached(&at, head.timestamp_ms) {
+                break Ok(at);
+            }
+            let covered = self.offsets_covered(bytes, &head);
+            at = IndexPoint {
+                position: at.position.saturating_add(head.record_len),
+                offset: at.offset.saturating_add(covered),
+                timestamp_before_ms: at.timestamp_before_ms.max(head.timestamp_ms),
+            };
+            if remember && at.position >= newest.saturating_add(SPACING) {
+                newest = at.position;
+                found.push(at);
+            }
+        };
+        if !found.is_empty() {
+            let mut points = self.index().points.lock();
+            let known = points.last().map_or(0, |p| p.position);
+            points.extend(found.into_iter().filter(|p| p.position > known));
+        }
+        result
+    }
+
+    /// Place of the record with this logical offset, or of the end if it lies at or
+    /// behind `end`. A gap record that covers the offset is the place.
+    pub(crate) fn find_offset(
+        &self,
+        offset: u64,
+        end: u32,
+        remember: bool,
+    ) -> Result<IndexPoint, (IndexPoint, RecordFault)> {
+        let mut last = self.first_point();
+        let found = self.walk(
+            end,
+            remember,
+            |p| p.offset <= offset,
+            |at, _| {
+                if at.offset <= offset {
+                    last = *at;
+                }
+                at.offset >= offset
+            },
+        )?;
+        Ok(if found.offset > offset { last } else { found })
+    }
+
+    /// Place of the record that starts at or first after this byte.
+    pub(crate) fn find_position(
+        &self,
+        position: u32,
+        end: u32,
+        remember: bool,
+    ) -> Result<IndexPoint, (IndexPoint, RecordFault)> {
+        self.walk(end, remember, |p| p.position <= position, |at, _| at.position >= position)
+    }
+
+    /// Place of the first record whose timestamp is at or after this one.
+    pub(crate) fn find_timestamp(
+        &self,
+        timestamp_ms: u64,
+        end: u32,
+        remember: bool,
+    ) -> Result<IndexPoint, (IndexPoint, RecordFault)> {
+        self.walk(
+            end,
+            remember,
+            |p| p.timestamp_before_ms < timestamp_ms,
+            |_, timestamp| timestamp >= timestamp_ms,
+        )
+    }
+
+    /// Start of the last record before `end`.
+    pub(super) fn last_record_before(&self, end: u32) -> Option<u32> {
+        let mut last = None;
+        let walked = self.walk(end, false, |_| true, |at, _| {
+            last = Some(at.position);
+            false
+        });
+        walked.ok().and(last)
+    }
+}

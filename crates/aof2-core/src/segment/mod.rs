@@ -1,0 +1,23 @@
+//! One segment file: prepare it, append to it, make it durable, seal it, scan it,
+//! read it.
+//!
+//! A segment lives through four shapes. A [`Spare`] is an allocated, faulted-in
+//! file with a temporary name. Activated, it becomes a [`Segment`] that readers
+//! share, a [`SegmentAppender`] that the log's append lock guards, and a
+//! [`SegmentFlush`] that whoever syncs it uses. Sealed, only the file remains and
+//! is opened again as a read-only [`Segment`]. Nothing here knows about streams of
+//! segments, watermarks or threads.
+
+mod append;
+mod flush;
+mod index;
+mod read;
+mod scan;
+mod spare;
+
+pub use append::{SegmentAppendResult, SegmentAppender, SegmentFull};
+pub use flush::{SealRequest, SegmentFlush};
+pub(crate) use index::IndexPoint;
+pub use read::{Segment, SegmentMeta};
+pub use scan::{ScanStop, TailScan, resync};
+pub use spare::Spare;

@@ -1,0 +1,167 @@
+//! Scanning a segment that has no footer: where do its records end, and is that
+//! end a torn tail or damage?
+
+use super::Segment;
+use crate::format::{RecordFault, RecordFlags, RecordHead, SEGMENT_HEADER_LEN, SegmentFormat};
+
+/// Why a scan stopped where it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScanStop {
+    /// Zeros, or no space for another record.
+    End,
+    /// A record that does not validate.
+    Fault(RecordFault),
+    /// A valid record with the wrong logical offset: left over from before an
+    /// earlier truncation.
+    OutOfSequence {
+        /// Logical offset that would have been right.
+        expected: u64,
+        /// Logical offset found.
+        found: u64,
+    },
+}
+
+/// What a scan found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailScan {
+    /// Byte after the last valid record (the header's end if there is none).
+    pub end: u32,
+    /// Logical offsets that the valid records cover.
+    pub record_count: u64,
+    /// Start of the last valid record, 0 if there is none.
+    pub last_position: u32,
+    /// Largest timestamp.
+    pub last_timestamp_ms: u64,
+    /// Every record below this logical offset had been durable, as proved by the
+    /// `durable_lag` of a surviving record, before or behind the stop.
+    pub proven: u64,
+    /// Byte where the first record at or above `proven` starts: what recovery has
+    /// to make durable again starts here.
+    pub proven_end: u32,
+    /// First valid record behind the stop: its byte and logical offset.
+    pub beyond: Option<(u32, Option<u64>)>,
+    /// Why the scan stopped.
+    pub stop: ScanStop,
+    /// Whether any byte behind `end` is not zero.
+    pub dirty_beyond: bool,
+}
+
+impl TailScan {
+    /// Whether the bytes behind `end` hold nothing.
+    pub fn is_clean(&self) -> bool {
+        self.stop == ScanStop::End && !self.dirty_beyond
+    }
+}
+
+impl Segment {
+    /// Walks the records from the start of the segment to the first that does not
+    /// validate, then looks behind it for survivors. The map must be final: call it
+    /// on files nobody writes.
+    pub fn scan_tail(&self) -> TailScan {
+        let space = self.map().bytes(0, self.map().len()).unwrap_or_default();
+        let mut scan = TailScan {
+            end: SEGMENT_HEADER_LEN as u32,
+            record_count: 0,
+            last_position: 0,
+            last_timestamp_ms: 0,
+            proven: self.meta().first_offset,
+            proven_end: SEGMENT_HEADER_LEN as u32,
+            beyond: None,
+            stop: ScanStop::End,
+            dirty_beyond: false,
+        };
+        scan.stop = self.walk_valid(space, &mut scan);
+        self.look_beyond(space, &mut scan);
+        scan.proven_end = self.position_of(scan.proven, scan.end);
+        scan
+    }
+
+    fn walk_valid(&self, space: &[u8], scan: &mut TailScan) -> ScanStop {
+        let first = self.meta().first_offset;
+        loop {
+            let rest = space.get(scan.end as usize..).unwrap_or_default();
+            let record = match self.codec().decode(rest) {
+                Ok(Some(record)) => record,
+                Ok(None) => return ScanStop::End,
+                Err(fault) => return ScanStop::Fault(fault),
+            };
+            let expected = first + scan.record_count;
+            if let Some(found) = record.head.logical_offset.filter(|&found| found != expected) {
+                return ScanStop::OutOfSequence { expected, found };
+            }
+            scan.prove(&record.head, expected);
+            scan.record_count += self.offsets_covered(rest, &record.head);
+            scan.last_position = scan.end;
+            scan.last_timestamp_ms = scan.last_timestamp_ms.max(record.head.timestamp_ms);
+            scan.end += record.head.record_len;
+        }
+    }
+
+    /// Survivors behind the stop are never kept, but a later record may prove that
+    /// the missing one had been durable.
+    fn look_beyond(&self, space: &[u8], scan: &mut TailScan) {
+        let rest = space.get(scan.end as usize..).unwrap_or_default();
+        let Some(first_dirty) = rest.iter().position(|&b| b != 0) else { return };
+        scan.dirty_beyond = true;
+        let expected = self.meta().first_offset + scan.record_count;
+        let mut from = scan.end as usize + first_dirty / 8 * 8;
+        while let Some((at, head)) = resync(self, space, from, expected) {
+            scan.beyond.get_or_insert((at as u32, head.logical_offset));
+            scan.prove(&head, head.logical_offset.unwrap_or(0));
+            from = at + head.record_len as usize;
+        }
+    }
+
+    fn position_of(&self, offset: u64, end: u32) -> u32 {
+        if offset >= self.meta().first_offset {
+            self.find_offset(offset, end, false).map_or(SEGMENT_HEADER_LEN as u32, |p| p.position)
+        } else {
+            SEGMENT_HEADER_LEN as u32
+        }
+    }
+}
+
+impl TailScan {
+    fn prove(&mut self, head: &RecordHead, offset: u64) {
+        if let Some(lag) = head.durable_lag.filter(|&lag| lag != u32::MAX) {
+            if !head.flags.contains(RecordFlags::GAP) {
+                self.proven = self.proven.max(offset.saturating_sub(u64::from(lag)));
+            }
+        }
+    }
+}
+
+/// Bytes that a search may checksum for every byte it searches: bounds the work on
+/// hostile input whose every word looks like a length.
+const CHECKSUM_BUDGET_FACTOR: usize = 16;
+
+/// Finds the first valid record at or behind `from`; in version 2 only one whose
+/// logical offset is at least `expected`.
+pub fn resync(
+    segment: &Segment,
+    space: &[u8],
+    from: usize,
+    expected: u64,
+) -> Option<(usize, RecordHead)> {
+    let codec = segment.codec();
+    let mut budget = space.len().saturating_sub(from).saturating_mul(CHECKSUM_BUDGET_FACTOR);
+    let mut at = from.div_ceil(8) * 8;
+    while let Some(rest) = space.get(at..).filter(|rest| !rest.is_empty()) {
+        if let Ok(Some(head)) = codec.peek(rest) {
+            let plausible = match (codec.format(), head.logical_offset) {
+                (SegmentFormat::Full, Some(offset)) => {
+                    offset >= expected && offset - expected <= space.len() as u64
+                }
+                _ => true,
+            };
+            if plausible {
+                if codec.verify(rest, &head).is_ok() {
+                    return Some((at, head));
+                }
+                budget = budget.checked_sub(head.payload_len as usize)?;
+            }
+        }
+        at += 8;
+    }
+    None
+}

@@ -1,0 +1,80 @@
+//! Segments prepared ahead of need.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{AofError, Result};
+use crate::format::SpareFileName;
+use crate::io::{File, MapWriter, SharedMap, Storage};
+
+/// An allocated, mapped and faulted-in file that waits to become a segment.
+///
+/// It has a temporary name. A crash leaves the file behind; recovery removes it,
+/// or adopts it when a killed process had already written records into it.
+#[derive(Debug)]
+pub struct Spare {
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+    pub(super) writer: MapWriter,
+    segment_bytes: u32,
+}
+
+impl Spare {
+    /// Allocates and faults in a file of `segment_bytes`. Slow, meant for the
+    /// background: a full disk shows here and not as a crash of an append.
+    pub fn prepare(
+        storage: &dyn Storage,
+        dir: &Path,
+        ordinal: u64,
+        segment_bytes: u32,
+    ) -> Result<Self> {
+        let path = dir.join(SpareFileName { ordinal }.to_string());
+        let made = Self::fill(storage, &path, segment_bytes);
+        if made.is_err() {
+            // Half a spare is worth nothing and may be what filled the disk.
+            let _ = storage.remove(&path);
+        }
+        made
+    }
+
+    fn fill(storage: &dyn Storage, path: &Path, segment_bytes: u32) -> Result<Self> {
+        let file = storage.create_new(path).map_err(AofError::io("create segment", path))?;
+        file.allocate(u64::from(segment_bytes))
+            .map_err(AofError::io("allocate segment", path))?;
+        // Length and block map reach the disk here, so that the first flush of
+        // records does not pay for them.
+        file.sync().map_err(AofError::io("sync new segment", path))?;
+        let map = file
+            .map(segment_bytes as usize, true)
+            .map_err(AofError::io("map segment", path))?;
+        map.fault_in(0, segment_bytes as usize).map_err(AofError::io("fault in segment", path))?;
+        Self::from_map(path.to_owned(), file, Arc::new(map), segment_bytes)
+    }
+
+    pub(super) fn from_map(
+        path: PathBuf,
+        file: Arc<dyn File>,
+        map: Arc<SharedMap>,
+        segment_bytes: u32,
+    ) -> Result<Self> {
+        let Some(writer) = map.writer() else {
+            return Err(AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into()));
+        };
+        Ok(Self { path, file, writer, segment_bytes })
+    }
+
+    /// Size of the file.
+    pub fn segment_bytes(&self) -> u32 {
+        self.segment_bytes
+    }
+
+    /// Temporary path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the disk space back.
+    pub fn discard(self, storage: &dyn Storage) -> Result<()> {
+        storage.remove(&self.path).map_err(AofError::io("remove spare segment", &self.path))
+    }
+}

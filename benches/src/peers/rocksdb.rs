@@ -31,7 +31,7 @@ impl Engine for RocksDbWal {
         "WriteBatch::put_log_data plus an empty value under an 8-byte key in a vector \
          memtable, no compression, no compaction, so the database's own share is a vector \
          push; CRC-32C of each 32 KiB block fragment; a durable write is write + fdatasync, \
-         shared by the callers that wait together, into a recycled WAL file"
+         shared by the callers that wait together; appends go to a recycled WAL file"
     }
 
     fn support(&self, kind: Kind) -> Support {
@@ -58,7 +58,7 @@ impl Engine for RocksDbWal {
 
     fn create(&self, dir: &Path, plan: &Plan) -> Result<Box<dyn Log>> {
         let mut log = RocksLog::open(dir, plan)?;
-        if plan.kind == Kind::Durable {
+        if matches!(plan.kind, Kind::Append | Kind::Durable) {
             log.recycle_once()?;
         }
         Ok(Box::new(log))
@@ -82,13 +82,15 @@ fn options(plan: &Plan) -> Options {
         options.set_allow_concurrent_memtable_write(false);
     }
     match plan.kind {
-        // A recycled file grows neither in length nor in blocks, so that an
-        // fdatasync has no metadata to commit.
-        Kind::Durable => options.set_recycle_log_file_num(2),
+        // A recycled file grows neither in length nor in blocks: its pages are
+        // in memory and an fdatasync has no metadata to commit.
+        Kind::Append | Kind::Durable => options.set_recycle_log_file_num(2),
         Kind::Sustained => {
             options.set_max_total_wal_size(plan.segment_bytes);
             options.set_wal_ttl_seconds(1 << 20);
         }
+        // Recovery flushes the memtable and would drop the WAL it replayed.
+        Kind::Recovery => options.set_wal_ttl_seconds(1 << 20),
         Kind::Open => {
             options.set_wal_ttl_seconds(1 << 20);
             options.set_disable_auto_compactions(false);
@@ -125,16 +127,17 @@ impl RocksLog {
         })
     }
 
-    /// Fills and retires two WAL files, so that the next ones reuse them.
+    /// Fills a WAL file and retires it, then retires the empty one after it,
+    /// so that the one now active is the first, recycled.
     fn recycle_once(&mut self) -> Result<()> {
         let filler = vec![0; 1 << 20];
         let mut append = self.appender(false);
-        for _ in 0..3 {
-            for _ in 0..=self.plan.file_bytes_max() / filler.len() as u64 {
-                append(&filler)?;
-            }
-            self.db.flush()?;
+        for _ in 0..=self.plan.file_bytes_max() / filler.len() as u64 {
+            append(&filler)?;
         }
+        self.db.flush()?;
+        append(&[0])?;
+        self.db.flush()?;
         Ok(())
     }
 

@@ -71,14 +71,24 @@ impl Layout {
         self.segments_dir().join(name.to_string())
     }
 
-    /// Creates what is missing and makes it durable.
+    /// Creates what is missing and makes it durable, up to the first ancestor that
+    /// was there before.
     pub fn ensure(&self, storage: &dyn Storage) -> Result<()> {
+        let mut to_sync = vec![self.root.clone()];
+        let ancestors = self.root.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty());
+        let mut missing = self.root.as_path();
+        for ancestor in ancestors {
+            if storage.exists(missing).map_err(AofError::io("look for", missing))? {
+                break;
+            }
+            to_sync.push(ancestor.to_owned());
+            missing = ancestor;
+        }
         for dir in [self.segments_dir(), self.archive_dir()] {
             storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
         }
-        let parent = self.root.parent().filter(|p| !p.as_os_str().is_empty());
-        for dir in [Some(self.root.as_path()), parent].into_iter().flatten() {
-            storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+        for dir in to_sync {
+            storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
         }
         Ok(())
     }

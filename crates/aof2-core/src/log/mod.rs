@@ -29,6 +29,10 @@ mod tail;
 mod time;
 mod wait;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+
 pub use aof::{Aof, Level, Watermarks};
 pub(crate) use aof::Workers;
 pub use config::{AofConfig, FlushConfig};

@@ -140,6 +140,19 @@ impl AofReader {
         Ok(segment_infos(self.log.table(), limit.position, limit.next_offset))
     }
 
+    /// What the reader knows, for the messages of failing tests.
+    #[cfg(test)]
+    pub(crate) fn describe(&self) -> String {
+        let segments: Vec<String> = segment_infos(self.log.table(), Position::default(), 0)
+            .iter()
+            .map(|s| {
+                format!("{}@{}+{} sealed {}", s.segment_id, s.first_offset, s.record_count, s.is_sealed)
+            })
+            .collect();
+        let limit = self.log.limit(Visibility::Durable);
+        format!("segments {segments:?}, limit {limit:?}, published {:?}", self.log.published())
+    }
+
     /// First logical offset that still exists.
     pub fn earliest_offset(&self) -> Result<u64> {
         self.log.refresh()?;

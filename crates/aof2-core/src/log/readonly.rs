@@ -17,7 +17,7 @@ use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
 use super::survey::{Found, Survey, settle};
 use super::table::{SegmentEntry, SegmentTable};
 use crate::error::{AofError, Result};
-use crate::format::{SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody};
+use crate::format::{SEGMENT_HEADER_LEN, StreamIdentity, WatermarkBody};
 use crate::io::{ForkStamp, Storage};
 use crate::segment::Segment;
 
@@ -101,11 +101,17 @@ impl ReadOnly {
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
         let (mut entries, mut next_offset) =
             settle(&*self.storage, stream_id, &found, settled, after)?;
-        for f in &found[settled..] {
-            let first_offset = f.claimed_first_offset().unwrap_or(next_offset);
-            next_offset = first_offset;
+        for (i, f) in found[settled..].iter().enumerate() {
+            if i > 0 {
+                // Its predecessor has no footer to count by, so its own word counts. If
+                // that is torn, nothing in it can be told yet.
+                match f.verified_first_offset(&*self.storage, stream_id)? {
+                    Some(offset) => next_offset = offset.max(next_offset),
+                    None => continue,
+                }
+            }
             if f.has_segment_size() {
-                entries.push(SegmentEntry::unmapped(f.meta(stream_id, first_offset), f.path.clone()));
+                entries.push(SegmentEntry::unmapped(f.meta(stream_id, next_offset), f.path.clone()));
             }
         }
         self.table.replace(known, entries);
@@ -113,19 +119,23 @@ impl ReadOnly {
     }
 
     fn last_unsealed(&self) -> Option<Arc<SegmentEntry>> {
-        self.table.last().filter(|e| e.sealed_info().is_none() && e.damage.is_none())
+        self.table.last().filter(is_open_ended)
     }
 
-    /// The end of all that has a footer.
+    /// The end of all that has a footer, or was trimmed.
     fn sealed_limit(&self) -> Limit {
         let entries = self.table.snapshot();
         let last = entries.iter().rev().find(|e| e.sealed_info().is_some());
-        Limit {
-            position: Position::new(
-                last.map_or(SegmentId::from_u64(0), |e| e.meta.segment_id.next()),
-                0,
-            ),
-            next_offset: last.and_then(|e| e.end_offset()).unwrap_or(self.table.earliest()),
+        match (last, entries.first()) {
+            (Some(last), _) => Limit {
+                position: Position::new(last.meta.segment_id.next(), 0),
+                next_offset: last.end_offset().unwrap_or(last.meta.first_offset),
+            },
+            (None, Some(first)) => Limit {
+                position: Position::new(first.meta.segment_id, 0),
+                next_offset: first.meta.first_offset,
+            },
+            (None, None) => Limit { position: Position::default(), next_offset: 0 },
         }
     }
 
@@ -148,18 +158,32 @@ impl ReadOnly {
     fn proven_limit(&self) -> Result<Limit> {
         self.refresh()?;
         let sealed = self.sealed_limit();
-        let Some(entry) = self.last_unsealed() else { return Ok(sealed) };
-        let segment = self.table.open(&*self.storage, &entry)?;
-        let len = segment.map().len();
-        segment.map().observe(len).map_err(|e| AofError::io("scan", &entry.path)(e.into()))?;
-        let scan = segment.scan_tail();
-        if scan.proven <= sealed.next_offset {
+        let mut proven = 0;
+        for entry in self.table.snapshot().iter().filter(|e| is_open_ended(e)) {
+            proven = proven.max(self.open_whole(entry)?.scan_tail().proven);
+        }
+        if proven <= sealed.next_offset {
             return Ok(sealed);
         }
+        let Some(entry) = self.table.find_offset(proven).filter(|e| is_open_ended(e)) else {
+            return Ok(sealed);
+        };
+        let segment = self.open_whole(&entry)?;
+        let point = match segment.find_offset(proven, segment.map().len() as u32, false) {
+            Ok(point) | Err((point, _)) => point,
+        };
         Ok(Limit {
-            position: Position::new(entry.meta.segment_id, scan.proven_end),
-            next_offset: scan.proven.min(entry.meta.first_offset + scan.record_count),
+            position: Position::new(entry.meta.segment_id, point.position),
+            next_offset: point.offset,
         })
+    }
+
+    /// Maps a segment and declares all of it final: only where nobody writes.
+    fn open_whole(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<Segment>> {
+        let segment = self.table.open(&*self.storage, entry)?;
+        let len = segment.map().len();
+        segment.map().observe(len).map_err(|e| AofError::io("scan", &entry.path)(e.into()))?;
+        Ok(segment)
     }
 
     /// Walks the records behind what is known to be there. A first word that is not
@@ -208,6 +232,10 @@ impl ReadOnly {
         let closed = self.published().is_some_and(|body| is_closed(&body));
         Ok(closed.then_some(Waited::Stopped))
     }
+}
+
+fn is_open_ended(entry: &Arc<SegmentEntry>) -> bool {
+    entry.sealed_info().is_none() && entry.damage.is_none()
 }
 
 fn walk(segment: &Segment, mut at: Walked) -> Walked {

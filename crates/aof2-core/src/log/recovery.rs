@@ -20,7 +20,7 @@ use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
     SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentId, StreamIdentity,
-    WatermarkBody,
+    WatermarkBody, WatermarkState,
 };
 use crate::io::{File, OpenMode, Storage};
 use crate::planted::{self, Bug};
@@ -196,7 +196,7 @@ impl Recovery<'_> {
             record_count: 0,
             last_position: 0,
             last_timestamp_ms: 0,
-            proven: meta.first_offset,
+            proven: 0,
             proven_end: SEGMENT_HEADER_LEN as u32,
             beyond: None,
             stop: ScanStop::End,
@@ -234,7 +234,7 @@ impl Recovery<'_> {
 
     /// Makes the scanned segment the tail: removes what was torn, makes durable
     /// what is kept.
-    fn finish(&self, recovered: &mut Recovered, last: Scanned) -> Result<()> {
+    fn finish(&self, recovered: &mut Recovered, mut last: Scanned) -> Result<()> {
         self.check_proof(&last, last.scan.proven)?;
         recovered.next_offset = last.end_offset();
         if last.is_empty() {
@@ -243,7 +243,7 @@ impl Recovery<'_> {
             self.sync_segments_dir()?;
             return Ok(());
         }
-        let path = self.settle_name(&last)?;
+        let path = self.settle_name(&mut last)?;
         let file = self.open_for_repair(&path)?;
         let mut changed = self.rewrite_unproven(&*file, &last)?;
         if !last.scan.is_clean() && !planted::is(Bug::KeepTornTail) {
@@ -281,8 +281,8 @@ impl Recovery<'_> {
     }
 
     /// Gives a complete segment the footer that the crash kept from it.
-    fn seal_complete(&self, recovered: &mut Recovered, complete: Scanned) -> Result<()> {
-        let path = self.settle_name(&complete)?;
+    fn seal_complete(&self, recovered: &mut Recovered, mut complete: Scanned) -> Result<()> {
+        let path = self.settle_name(&mut complete)?;
         let file = self.open_for_repair(&path)?;
         if self.rewrite_unproven(&*file, &complete)? {
             file.sync().map_err(AofError::io("sync recovered segment", &path))?;
@@ -383,10 +383,19 @@ impl Recovery<'_> {
         scanned.scan.proven_end.max(claimed).min(scanned.scan.end)
     }
 
-    fn settle_name(&self, scanned: &Scanned) -> Result<PathBuf> {
-        if let Some(temporary) = &scanned.temporary {
+    /// Gives a segment a name that is durable. After a failed directory sync a name
+    /// may be visible and still not survive, whatever later syncs say: then the
+    /// segment gets a new one.
+    fn settle_name(&self, scanned: &mut Scanned) -> Result<PathBuf> {
+        let in_doubt = self.claim.is_some_and(|c| c.state == WatermarkState::Poisoned);
+        if in_doubt && scanned.temporary.is_none() {
+            scanned.temporary = Some(scanned.path.clone());
+            scanned.meta.created_at_ns += 1;
+            scanned.path = self.layout.segment_path(&scanned.meta.file_name());
+        }
+        if let Some(temporary) = scanned.temporary.take() {
             self.storage
-                .rename(temporary, &scanned.path)
+                .rename(&temporary, &scanned.path)
                 .map_err(AofError::io("name segment", &scanned.path))?;
             self.sync_segments_dir()?;
         }

@@ -105,6 +105,17 @@ impl Rollover {
     }
 }
 
+/// What a request to seal found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SealStart {
+    /// The active segment is closed now and waits for its footer.
+    Closed,
+    /// Another segment still waits for its footer.
+    Busy,
+    /// Nothing to seal, or it is done.
+    Idle,
+}
+
 impl Active {
     /// Stream byte at which the segment needs a look: its soft target or its end.
     pub(crate) fn due_at(&self, bytes: u64) -> u64 {
@@ -307,20 +318,10 @@ impl Stream {
         let mut closed = false;
         loop {
             let seen = self.rollover.signal.seen();
-            {
-                let mut tail = self.tail.lock();
-                if let Some(error) = &tail.refusal {
-                    return Err(error.clone());
-                }
-                if tail.closing.is_none() {
-                    let empty = tail.active.as_ref().is_none_or(|a| a.appender.is_empty());
-                    if closed || empty {
-                        return Ok(());
-                    }
-                    self.close_active(&mut tail);
-                    tail.attention_at = 0;
-                    closed = true;
-                }
+            match self.start_seal(closed)? {
+                SealStart::Idle => return Ok(()),
+                SealStart::Closed => closed = true,
+                SealStart::Busy => {}
             }
             self.bells.spare.notify_one();
             self.bells.seal.notify_one();
@@ -328,6 +329,24 @@ impl Stream {
                 return Err(AofError::Timeout { what: "the segment to be sealed" });
             }
         }
+    }
+
+    /// The first half of sealing: takes the active segment out of service.
+    pub(crate) fn start_seal(&self, already_closed: bool) -> Result<SealStart> {
+        let mut tail = self.tail.lock();
+        if let Some(error) = &tail.refusal {
+            return Err(error.clone());
+        }
+        if tail.closing.is_some() {
+            return Ok(SealStart::Busy);
+        }
+        let empty = tail.active.as_ref().is_none_or(|a| a.appender.is_empty());
+        if already_closed || empty {
+            return Ok(SealStart::Idle);
+        }
+        self.close_active(&mut tail);
+        tail.attention_at = 0;
+        Ok(SealStart::Closed)
     }
 
     /// Gives the disk space of spares back.

@@ -15,7 +15,7 @@ use crate::format::{
     StreamIdentity,
 };
 use crate::io::{OpenMode, Storage};
-use crate::segment::{Segment, SegmentMeta, TailScan};
+use crate::segment::{Segment, SegmentMeta, TailScan, resync};
 
 /// A segment file as found.
 #[derive(Debug)]
@@ -108,6 +108,28 @@ impl Found {
         in_header.or(self.first_record_offset)
     }
 
+    /// [`Found::claimed_first_offset`] from bytes that a checksum covers.
+    pub(crate) fn verified_first_offset(
+        &self,
+        storage: &dyn Storage,
+        stream_id: StreamId,
+    ) -> Result<Option<u64>> {
+        let Some(claimed) = self.claimed_first_offset().filter(|_| self.has_segment_size()) else {
+            return Ok(None);
+        };
+        if self.format == SegmentFormat::Compact {
+            return Ok(Some(claimed));
+        }
+        let segment = Segment::open_unsealed(storage, &self.path, self.meta(stream_id, claimed))?;
+        let start = SEGMENT_HEADER_LEN;
+        let payload_len = segment.map().load_word(start).unwrap_or(0) as u32 as usize;
+        let end = start + segment.codec().record_len(payload_len);
+        let readable = payload_len > 0 && segment.map().observe(end).is_ok();
+        let valid = readable
+            && matches!(segment.record_at(start as u32, end as u32, true), Ok(Some(_)));
+        Ok(valid.then_some(claimed))
+    }
+
     pub(crate) fn meta(&self, stream_id: StreamId, first_offset: u64) -> SegmentMeta {
         SegmentMeta {
             stream_id,
@@ -140,13 +162,14 @@ impl Found {
                 }
                 Ok(())
             }
-            // A damaged header is damage if anything else in the file is ours.
-            Err(error) if !matches!(self.footer, Ok(Some(_))) => {
-                let magic = matches!(error, FormatError::BadMagic { .. });
-                if magic && self.first_record_offset.is_none() {
-                    return foreign(format!("its header is not a segment header ({error})"));
+            // A torn header has lost its first word; a damaged one is damage if anything
+            // else in the file is ours.
+            Err(error @ FormatError::BadMagic { found }) if *found != 0 => {
+                let ours = matches!(self.footer, Ok(Some(_))) || self.first_record_offset.is_some();
+                match ours {
+                    true => Ok(()),
+                    false => foreign(format!("its header is not a segment header ({error})")),
                 }
-                Ok(())
             }
             _ => Ok(()),
         }
@@ -257,8 +280,10 @@ pub(crate) fn settle(
     after: Option<(u32, u64)>,
 ) -> Result<(Vec<SegmentEntry>, u64)> {
     let mut entries: Vec<SegmentEntry> = Vec::with_capacity(found.len());
-    let claimed = || found.first().and_then(Found::claimed_first_offset).unwrap_or(0);
-    let mut next_offset = after.map_or_else(claimed, |(_, offset)| offset);
+    let mut next_offset = match after {
+        Some((_, offset)) => offset,
+        None => start_offset(storage, stream_id, found)?,
+    };
     let mut previous = after.map(|(index, _)| index);
     for (i, f) in found.iter().take(settled).enumerate() {
         if let Some(missing) = previous.map(|p| p + 1).filter(|&id| id < f.index()) {
@@ -273,6 +298,34 @@ pub(crate) fn settle(
         entries.push(entry);
     }
     Ok((entries, next_offset))
+}
+
+/// Where the oldest segment begins: at 0, or after a trim where its first record
+/// says. Nothing before it vouches for that word, so the record must validate, or
+/// its successors tell.
+fn start_offset(storage: &dyn Storage, stream_id: StreamId, found: &[Found]) -> Result<u64> {
+    let Some(first) = found.first() else { return Ok(0) };
+    if first.index() == 0 {
+        return Ok(0);
+    }
+    let claimed = first.claimed_first_offset().unwrap_or(0);
+    if first.format == SegmentFormat::Compact || !first.has_segment_size() || first.is_blank() {
+        return Ok(claimed);
+    }
+    if let Some(offset) = first.verified_first_offset(storage, stream_id)? {
+        return Ok(offset);
+    }
+    let following = found.get(1).and_then(Found::claimed_first_offset);
+    if let (Some(following), Some(info)) = (following, first.sealed()) {
+        return Ok(following.saturating_sub(info.record_count));
+    }
+    let segment = Segment::open_unsealed(storage, &first.path, first.meta(stream_id, claimed))?;
+    let len = segment.map().len();
+    segment.map().observe(len).map_err(|e| AofError::io("read segment", &first.path)(e.into()))?;
+    let space = segment.map().bytes(0, len).unwrap_or_default();
+    let next = resync(&segment, space, SEGMENT_HEADER_LEN + 8, 0);
+    let next_offset = next.and_then(|(_, head)| head.logical_offset);
+    Ok(next_offset.map_or(claimed, |offset| offset.saturating_sub(1)))
 }
 
 fn settle_one(

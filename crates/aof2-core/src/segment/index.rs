@@ -6,8 +6,8 @@
 
 use parking_lot::Mutex;
 
-use super::Segment;
-use crate::format::{RecordFault, SEGMENT_HEADER_LEN};
+use super::{Segment, resync};
+use crate::format::{RecordFault, RecordHead, SEGMENT_HEADER_LEN};
 
 const SPACING: u32 = 64 << 10;
 
@@ -35,14 +35,15 @@ impl Segment {
     }
 
     /// Walks from the last point that satisfies `before` to the first record at
-    /// which `reached` is true, or to `end`. With `remember`, passed records
-    /// become index points.
+    /// which `reached` is true, or to `end`. With `remember`, passed records become
+    /// index points. Damage on the way is passed over where version 2 records tell
+    /// their own offset.
     fn walk(
         &self,
         end: u32,
         remember: bool,
         before: impl Fn(&IndexPoint) -> bool,
-        mut reached: impl FnMut(&IndexPoint, u64) -> bool,
+        mut reached: impl FnMut(&IndexPoint, Option<&RecordHead>) -> bool,
     ) -> Result<IndexPoint, (IndexPoint, RecordFault)> {
         let (mut at, mut newest) = {
             let points = self.index().points.lock();
@@ -50,15 +51,30 @@ impl Segment {
             let start = usable.checked_sub(1).and_then(|i| points.get(i)).copied();
             (start.unwrap_or(self.first_point()), points.last().map_or(0, |p| p.position))
         };
+        let space = self.map().bytes(0, end as usize).unwrap_or_default();
         let mut found = Vec::new();
         let result = loop {
-            let bytes = self.map().bytes(at.position as usize, end as usize).unwrap_or_default();
-            let head = match self.codec().peek(bytes) {
+            if reached(&at, None) {
+                break Ok(at);
+            }
+            let bytes = space.get(at.position as usize..).unwrap_or_default();
+            let head = match self.peek_in_sequence(bytes, at.offset) {
                 Ok(Some(head)) => head,
                 Ok(None) => break Ok(at),
-                Err(fault) => break Err((at, fault)),
+                Err(fault) => match resync(self, space, at.position as usize + 8, at.offset) {
+                    Some((position, RecordHead { logical_offset: Some(offset), .. })) => {
+                        let intact = IndexPoint { position: position as u32, offset, ..at };
+                        if reached(&intact, None) && offset > at.offset {
+                            // What was looked for may lie in the damage.
+                            break Err((at, fault));
+                        }
+                        at = intact;
+                        continue;
+                    }
+                    _ => break Err((at, fault)),
+                },
             };
-            if reached(&at, head.timestamp_ms) {
+            if reached(&at, Some(&head)) {
                 break Ok(at);
             }
             let covered = self.offsets_covered(bytes, &head);
@@ -78,6 +94,22 @@ impl Segment {
             points.extend(found.into_iter().filter(|p| p.position > known));
         }
         result
+    }
+
+    /// Peeks; a version 2 header that does not continue the sequence must prove
+    /// itself by its checksum, since a damaged length leads anywhere.
+    fn peek_in_sequence(
+        &self,
+        bytes: &[u8],
+        expected: u64,
+    ) -> Result<Option<RecordHead>, RecordFault> {
+        let head = self.codec().peek(bytes)?;
+        if let Some(head) = &head {
+            if head.logical_offset.is_some_and(|offset| offset != expected) {
+                self.codec().verify(bytes, head)?;
+            }
+        }
+        Ok(head)
     }
 
     /// Place of the record with this logical offset, or of the end if it lies at or
@@ -124,17 +156,24 @@ impl Segment {
             end,
             remember,
             |p| p.timestamp_before_ms < timestamp_ms,
-            |_, timestamp| timestamp >= timestamp_ms,
+            |_, head| head.is_some_and(|h| h.timestamp_ms >= timestamp_ms),
         )
     }
 
     /// Start of the last record before `end`.
     pub(super) fn last_record_before(&self, end: u32) -> Option<u32> {
         let mut last = None;
-        let walked = self.walk(end, false, |_| true, |at, _| {
-            last = Some(at.position);
-            false
-        });
+        let walked = self.walk(
+            end,
+            false,
+            |_| true,
+            |at, head| {
+                if head.is_some() {
+                    last = Some(at.position);
+                }
+                false
+            },
+        );
         walked.ok().and(last)
     }
 }

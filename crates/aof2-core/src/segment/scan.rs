@@ -64,7 +64,7 @@ impl Segment {
             record_count: 0,
             last_position: 0,
             last_timestamp_ms: 0,
-            proven: self.meta().first_offset,
+            proven: 0,
             proven_end: SEGMENT_HEADER_LEN as u32,
             beyond: None,
             stop: ScanStop::End,
@@ -72,8 +72,27 @@ impl Segment {
         };
         scan.stop = self.walk_valid(space, &mut scan);
         self.look_beyond(space, &mut scan);
-        scan.proven_end = self.position_of(scan.proven, scan.end);
+        scan.proven_end = self.proven_end(space, &scan);
         scan
+    }
+
+    /// Where the first record that nothing proves durable starts.
+    fn proven_end(&self, space: &[u8], scan: &TailScan) -> u32 {
+        let expected = self.meta().first_offset + scan.record_count;
+        if scan.proven <= expected {
+            let found = self.find_offset(scan.proven, scan.end, false);
+            return found.map_or(SEGMENT_HEADER_LEN as u32, |p| p.position);
+        }
+        let mut end = scan.end;
+        let mut from = scan.end as usize;
+        while let Some((at, head)) = resync(self, space, from, expected) {
+            if head.logical_offset.is_none_or(|offset| offset >= scan.proven) {
+                break;
+            }
+            from = at + head.record_len as usize;
+            end = from as u32;
+        }
+        end
     }
 
     fn walk_valid(&self, space: &[u8], scan: &mut TailScan) -> ScanStop {
@@ -109,14 +128,6 @@ impl Segment {
             scan.beyond.get_or_insert((at as u32, head.logical_offset));
             scan.prove(&head, head.logical_offset.unwrap_or(0));
             from = at + head.record_len as usize;
-        }
-    }
-
-    fn position_of(&self, offset: u64, end: u32) -> u32 {
-        if offset >= self.meta().first_offset {
-            self.find_offset(offset, end, false).map_or(SEGMENT_HEADER_LEN as u32, |p| p.position)
-        } else {
-            SEGMENT_HEADER_LEN as u32
         }
     }
 }

@@ -130,21 +130,16 @@ impl SharedMap {
 
     /// Declares the first `end` bytes final because the caller saw proof of it: a
     /// footer, a durable watermark, or the first word of the record that ends here.
+    /// On a map that this process writes, its writer alone moves the frontier and
+    /// this does nothing.
     pub fn observe(&self, end: usize) -> Result<(), OutOfBounds> {
         if end > self.region.len {
             return Err(OutOfBounds);
         }
-        self.frontier.fetch_max(end, Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// [`SharedMap::observe`] for a map that this process does not write; where it
-    /// does, its writer alone moves the frontier.
-    pub fn observe_if_foreign(&self, end: usize) -> Result<(), OutOfBounds> {
-        if self.writer_taken.load(Ordering::Acquire) {
-            return Ok(());
+        if !self.writer_taken.load(Ordering::Acquire) {
+            self.frontier.fetch_max(end, Ordering::AcqRel);
         }
-        self.observe(end)
+        Ok(())
     }
 
     /// The right to write above the frontier, given once per map.
@@ -268,6 +263,11 @@ impl WordPage {
         }
         // SAFETY: in bounds and aligned; every access in this crate is atomic.
         Some(unsafe { &*self.region.base.as_ptr().add(offset).cast::<AtomicU64>() })
+    }
+
+    /// Whether this process may store into the page.
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// The 32-bit word at `offset`, for waiting on; `None` outside the page.

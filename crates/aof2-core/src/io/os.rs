@@ -48,8 +48,12 @@ impl Storage for OsStorage {
         let file = OpenOptions::new()
             .read(true)
             .write(mode == OpenMode::ReadWrite)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            // A FIFO in a segment's place must not make us wait for a peer.
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
         Ok(Arc::new(OsFile { file: Arc::new(file) }))
     }
 
@@ -147,7 +151,7 @@ impl File for OsFile {
         let zeroed =
             retry_interrupted(|| fallocate(&*self.file, FallocateFlags::ZERO_RANGE, offset, len));
         match zeroed {
-            Err(Errno::OPNOTSUPP) => self.write_zeros(offset, offset + len),
+            Err(Errno::OPNOTSUPP) => self.write_zeros(offset, offset.saturating_add(len)),
             other => Ok(other?),
         }
     }
@@ -163,12 +167,6 @@ impl File for OsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
-    }
-
-    fn forget_cached(&self) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::DontNeed)?;
-        Ok(())
     }
 
     fn map(&self, len: usize, writable: bool) -> io::Result<SharedMap> {

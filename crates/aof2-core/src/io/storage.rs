@@ -95,16 +95,14 @@ pub trait File: Send + Sync + Debug {
     /// Makes the file at least `len` bytes long with every block of it allocated,
     /// so that later stores through a map cannot run out of disk.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Makes the range read as zeros while its blocks stay allocated.
+    /// Makes the range, which must not be empty, read as zeros while its blocks stay
+    /// allocated.
     fn zero_range(&self, offset: u64, len: u64) -> io::Result<()>;
-    /// Gives the range's blocks back; it reads as zeros and must not be written
+    /// Gives the blocks of a range, which must not be empty, back; it reads as zeros and must not be written
     /// through a map again before [`File::allocate`].
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Makes contents and length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Asks the system to forget clean cached pages, so that a later read shows
-    /// what the disk holds. Advice only.
-    fn forget_cached(&self) -> io::Result<()>;
     /// Maps the first `len` bytes; writable maps need a file opened for writing
     /// whose blocks are allocated.
     fn map(&self, len: usize, writable: bool) -> io::Result<SharedMap>;

@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(1);
 
 /// Bumps the wake word and wakes every process that sleeps on it.
 pub fn wake_word(page: &WordPage, offset: usize) {
-    let Some(word) = page.half(offset) else { return };
+    let Some(word) = page.half(offset).filter(|_| page.is_writable()) else { return };
     word.fetch_add(1, Ordering::Release);
     #[cfg(target_os = "linux")]
     {

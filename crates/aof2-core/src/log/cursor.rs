@@ -169,7 +169,7 @@ impl Cursor {
         // For a map of this process's own writer this changes nothing.
         segment
             .map()
-            .observe_if_foreign(end as usize)
+            .observe(end as usize)
             .map_err(|e| AofError::io("read segment", &entry.path)(e.into()))?;
         Ok(end)
     }

@@ -48,8 +48,6 @@ pub enum Op {
     PunchHole,
     /// [`File::sync`].
     Sync,
-    /// [`File::forget_cached`].
-    ForgetCached,
     /// [`File::map`].
     Map,
     /// [`File::map_words`].

@@ -102,7 +102,7 @@ impl SimFile {
                 return Err(errno(libc::EACCES));
             }
             let base = contents.map(len)?;
-            Ok((base, SimMap::new(self.opened.clone())))
+            Ok((base, SimMap { opened: self.opened.clone() }))
         })
     }
 }
@@ -158,13 +158,6 @@ impl File for SimFile {
         self.opened.sync(Op::Sync, None)
     }
 
-    fn forget_cached(&self) -> io::Result<()> {
-        self.opened.call(Op::ForgetCached, |contents| {
-            // The kernel does not take pages away from under a map on mere advice.
-            if self.opened.inode.is_mapped() { Ok(()) } else { contents.forget_clean() }
-        })
-    }
-
     fn map(&self, len: usize, writable: bool) -> io::Result<SharedMap> {
         let (base, map) = self.raw_map(Op::Map, len, writable)?;
         // SAFETY: `map` holds the inode, which keeps its region of `RESERVE_LEN`
@@ -183,19 +176,6 @@ impl File for SimFile {
 
 struct SimMap {
     opened: Opened,
-}
-
-impl SimMap {
-    fn new(opened: Opened) -> Self {
-        opened.inode.mapped();
-        Self { opened }
-    }
-}
-
-impl Drop for SimMap {
-    fn drop(&mut self) {
-        self.opened.inode.unmapped();
-    }
 }
 
 impl MapBacking for SimMap {

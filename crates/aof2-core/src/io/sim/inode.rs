@@ -6,7 +6,6 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,28 +17,15 @@ use super::region::{RESERVE_LEN, Region};
 /// A file, whatever its names; alive while a name, a handle or a map needs it.
 pub(super) struct Inode {
     contents: Mutex<Contents>,
-    map_count: AtomicUsize,
 }
 
 impl Inode {
     pub(super) fn new(contents: Contents) -> Self {
-        Self { contents: Mutex::new(contents), map_count: AtomicUsize::new(0) }
+        Self { contents: Mutex::new(contents) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock()
-    }
-
-    pub(super) fn is_mapped(&self) -> bool {
-        self.map_count.load(Ordering::Acquire) != 0
-    }
-
-    pub(super) fn mapped(&self) {
-        self.map_count.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(super) fn unmapped(&self) {
-        self.map_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -124,12 +124,6 @@ impl Region {
         page
     }
 
-    pub(super) fn restore(&self, index: usize, page: &Page) {
-        for (slot, &word) in self.page(index).iter().zip(page) {
-            slot.store(word, Ordering::Relaxed);
-        }
-    }
-
     /// Copies out; the caller checked the range against the file's length.
     pub(super) fn read(&self, offset: usize, buf: &mut [u8]) {
         let (head, middle) = split(offset, buf.len());

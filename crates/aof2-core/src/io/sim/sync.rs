@@ -55,22 +55,6 @@ impl Contents {
         Ok(())
     }
 
-    /// Drops pages the kernel believes clean, so that the next read comes from the
-    /// disk. Pages with anything honestly dirty stay.
-    pub(super) fn forget_clean(&mut self) -> io::Result<()> {
-        if self.lies.is_empty() {
-            return Ok(());
-        }
-        for dirty in self.dirty_pages(&self.whole())? {
-            if dirty.mask == dirty.lies {
-                let page = *self.durable.get(dirty.index);
-                self.load()?.restore(dirty.index, &page);
-                self.lies.remove(&dirty.index);
-            }
-        }
-        Ok(())
-    }
-
     /// Everything a power cut could work with.
     pub(super) fn freeze(&self) -> Frozen {
         let dirty = match &self.volatile {

@@ -57,8 +57,6 @@ fn workload(sim: &SimStorage, done: &mut u64) -> io::Result<()> {
     step();
     file.punch_hole(0, 4096)?;
     step();
-    file.forget_cached()?;
-    step();
     sim.list(dir)?;
     step();
     sim.exists(path)?;

@@ -1,0 +1,410 @@
+//! The files of a log by name and kind, found without refusing any of them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::examine::{Ends, is_not_found};
+use super::report::{Problem, ProblemKind, Severity};
+use crate::error::{AofError, Result};
+use crate::format::{
+    STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, SpareFileName, StreamId,
+    StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WatermarkBody, WatermarkHeader,
+    WatermarkState,
+};
+use crate::io::{EntryKind, OpenMode, Storage};
+use crate::log::AofConfig;
+use crate::log::layout::Layout;
+use crate::log::publish::load_claim;
+
+/// How often something suspicious is looked at again before it is believed.
+pub(super) const LOOKS_MAX: u32 = 6;
+
+/// Lets a writer that was in the middle of something finish it.
+pub(super) fn pause(look: u32) {
+    std::thread::sleep(Duration::from_millis(u64::from(2 * look)));
+}
+
+/// What the watermark file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) body: Option<WatermarkBody>,
+    /// The file's used bytes, if it exists.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Claim {
+    pub(super) fn load(storage: &dyn Storage, layout: &Layout, stream_id: StreamId) -> Self {
+        let path = layout.watermark_file();
+        let bytes = read_prefix(storage, &path, WATERMARK_LEN).ok().flatten();
+        let mut body = None;
+        for look in 0..LOOKS_MAX {
+            body = load_claim(storage, &path, stream_id);
+            if body.is_some() || bytes.is_none() {
+                break;
+            }
+            pause(look);
+        }
+        Self { body, bytes }
+    }
+
+    pub(super) fn durable_count(&self) -> u64 {
+        self.body.map_or(0, |body| body.durable_count)
+    }
+
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.bytes.is_some() && self.body.is_none()
+    }
+
+    /// Whether nobody can be writing: the last writer closed, or there never was one.
+    fn is_idle(&self) -> bool {
+        match &self.body {
+            Some(body) => body.state == WatermarkState::Closed,
+            None => self.bytes.is_none(),
+        }
+    }
+}
+
+/// The log's files.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    pub(super) identity: StreamIdentity,
+    /// Whether the `stream` file says exactly that.
+    pub(super) identity_is_stored: bool,
+    /// Segment files, oldest first, one per id.
+    pub(super) segments: Vec<Ends>,
+    /// Files in the way.
+    pub(super) foreign: Vec<PathBuf>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) claim: Claim,
+    /// Whether a writer may be at work.
+    pub(super) may_be_written: bool,
+}
+
+struct Listed {
+    segments: Vec<SegmentFileName>,
+    foreign: Vec<(String, &'static str)>,
+    strangers: Vec<String>,
+    leftovers: Vec<String>,
+}
+
+impl Inventory {
+    /// Looks until it finds no damage, or the same damage twice.
+    pub(super) fn take(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
+        let mut last = Self::take_once(storage, layout, exclusive)?;
+        for look in 1..LOOKS_MAX {
+            if last.problems.is_empty() || exclusive {
+                break;
+            }
+            pause(look);
+            let again = Self::take_once(storage, layout, exclusive)?;
+            let same = again.problems == last.problems;
+            last = again;
+            if same {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    fn take_once(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
+        check_is_log(storage, layout)?;
+        let stored = load_identity(storage, layout)?;
+        let format = stored.as_ref().map_or(SegmentFormat::Full, |i| i.format);
+        let before = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
+        let listed = list(storage, layout)?;
+        let after = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
+        let ends = load_all(storage, layout, &listed.segments, format)?;
+        if stored.is_none() && ends.is_empty() && after.is_none() {
+            return Err(AofError::NotALog {
+                path: layout.root().to_owned(),
+                reason: "it has neither a stream file nor a segment".into(),
+            });
+        }
+        let identity = settle_identity(storage, layout, stored.as_ref(), &ends, after.as_deref())?;
+        let claim = Claim::load(storage, layout, identity.stream_id);
+        let mut inventory = Self {
+            identity_is_stored: stored.as_ref() == Some(&identity),
+            segments: Vec::new(),
+            foreign: Vec::new(),
+            problems: Vec::new(),
+            may_be_written: !exclusive && (!claim.is_idle() || before != after),
+            claim,
+            identity,
+        };
+        inventory.note_root_files(layout, stored.is_some());
+        inventory.note_names(layout, &listed);
+        let mut ends = ends;
+        if ends.iter().any(|e| e.format != inventory.identity.format && e.valid_header().is_none())
+        {
+            ends = load_all(storage, layout, &listed.segments, inventory.identity.format)?;
+        }
+        inventory.sort_out(storage, ends)?;
+        Ok(inventory)
+    }
+
+    fn note_root_files(&mut self, layout: &Layout, found_identity: bool) {
+        if !self.identity_is_stored {
+            let detail = match found_identity {
+                false => "the stream file is missing or damaged".to_owned(),
+                true => format!(
+                    "the stream file names another stream than the segments, {}",
+                    self.identity.stream_id
+                ),
+            };
+            self.note(ProblemKind::Identity, Severity::Damage, layout.stream_file(), detail);
+        }
+        if self.claim.is_unreadable() {
+            let detail = "the watermark file is damaged; what had been durable is proven by the \
+                          segments alone"
+                .to_owned();
+            self.note(ProblemKind::Watermark, Severity::Notice, layout.watermark_file(), detail);
+        }
+    }
+
+    fn note_names(&mut self, layout: &Layout, listed: &Listed) {
+        let dir = layout.segments_dir();
+        for (name, reason) in &listed.foreign {
+            self.add_foreign(dir.join(name), (*reason).to_owned());
+        }
+        for name in &listed.strangers {
+            let detail = "not a file of this log; ignored".to_owned();
+            self.note(ProblemKind::Foreign, Severity::Notice, dir.join(name), detail);
+        }
+        if !self.may_be_written {
+            for name in &listed.leftovers {
+                let detail = "left by a writer that is gone; the next one removes it".to_owned();
+                self.note(ProblemKind::Leftover, Severity::Notice, dir.join(name), detail);
+            }
+        }
+    }
+
+    /// Keeps the files of this stream, one per segment.
+    fn sort_out(&mut self, storage: &dyn Storage, all: Vec<Ends>) -> Result<()> {
+        let mut ours = Vec::with_capacity(all.len());
+        for ends in all {
+            match self.why_foreign(storage, &ends)? {
+                Some(reason) => self.add_foreign(ends.path, reason),
+                None => ours.push(ends),
+            }
+        }
+        // Of several with one id, the one that has it in its name as well comes first.
+        ours.sort_by_key(|e| (e.index(), e.name != e.given, e.header == Ok(None)));
+        for ends in ours {
+            match self.segments.last() {
+                Some(kept) if kept.index() == ends.index() => {
+                    let kept = kept.given;
+                    self.note_twin(ends, &kept);
+                }
+                _ => self.segments.push(ends),
+            }
+        }
+        self.drop_misfits();
+        Ok(())
+    }
+
+    /// A segment that was replaced by a larger one before its first record leaves a
+    /// blank twin until the writer, or recovery, removes it.
+    fn note_twin(&mut self, twin: Ends, kept: &SegmentFileName) {
+        let blank = matches!((&twin.header, &twin.footer), (Ok(None), Ok(None)));
+        if !blank {
+            self.add_foreign(twin.path, format!("{kept} is the same segment"));
+        } else if !self.may_be_written {
+            let detail = format!("never used, replaced by {kept}; the next writer removes it");
+            self.note(ProblemKind::Leftover, Severity::Notice, twin.path, detail);
+        }
+    }
+
+    fn why_foreign(&self, storage: &dyn Storage, ends: &Ends) -> Result<Option<String>> {
+        let ours = self.identity.stream_id;
+        if ends.name.segment_id >= SegmentId::MAX || ends.given.segment_id >= SegmentId::MAX {
+            return Ok(Some("no log has that many segments".into()));
+        }
+        let Some(header) = ends.valid_header() else {
+            let ok = match ends.may_be_ours(storage, ours) {
+                Err(error) if is_not_found(&error) => true,
+                other => other?,
+            };
+            return Ok((!ok).then(|| "it is not a segment of this stream".into()));
+        };
+        if let Some(found) = header.stream_id.filter(|&found| found != ours) {
+            return Ok(Some(format!("it belongs to stream {found}, this is {ours}")));
+        }
+        let (given, name) = (&ends.given, &ends.name);
+        let other_file = header.format == SegmentFormat::Compact
+            && given.created_at_ns != name.created_at_ns
+            && (given.base_offset != name.base_offset || given.segment_id != name.segment_id);
+        Ok(other_file.then(|| format!("its header is that of {name}")))
+    }
+
+    /// Compact segments do not name their stream. One that fits neither the segment
+    /// before it nor the one behind it, which fit its place, is of another stream.
+    fn drop_misfits(&mut self) {
+        let misfits: Vec<usize> = (1..self.segments.len().saturating_sub(1))
+            .filter(|&i| {
+                let [before, here, behind] = &self.segments[i - 1..=i + 1] else { return false };
+                let adjacent = before.index() + 1 == here.index() && here.index() + 1 == behind.index();
+                let compact = here.format == SegmentFormat::Compact && here.valid_header().is_some();
+                let (Some(start), Some(end)) = (before.end_base(), here.end_base()) else {
+                    return false;
+                };
+                adjacent
+                    && compact
+                    && start != here.name.base_offset
+                    && end != behind.name.base_offset
+            })
+            .collect();
+        for i in misfits.into_iter().rev() {
+            let ends = self.segments.remove(i);
+            self.add_foreign(ends.path, "it fits neither of its neighbours".into());
+        }
+    }
+
+    fn add_foreign(&mut self, path: PathBuf, reason: String) {
+        self.note(ProblemKind::Foreign, Severity::Damage, path.clone(), reason);
+        self.foreign.push(path);
+    }
+
+    fn note(&mut self, kind: ProblemKind, severity: Severity, path: PathBuf, detail: String) {
+        self.problems.push(Problem { kind, severity, path, offset: 0, records: 0..0, detail });
+    }
+}
+
+/// Ids of the segment files there are now.
+pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32>> {
+    let listed = list(storage, layout)?;
+    Ok(listed.segments.iter().map(|name| name.segment_id.as_u32()).collect())
+}
+
+fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+    let dir = layout.segments_dir();
+    if storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+        return Ok(());
+    }
+    let reason = match storage.exists(layout.root()) {
+        Ok(true) => "it has no segments/ directory",
+        _ => "the directory does not exist",
+    };
+    Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() })
+}
+
+fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
+    let dir = layout.segments_dir();
+    let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
+    let mut listed = Listed {
+        segments: Vec::new(),
+        foreign: Vec::new(),
+        strangers: Vec::new(),
+        leftovers: Vec::new(),
+    };
+    for entry in entries {
+        let is_file = entry.kind == EntryKind::File;
+        if SpareFileName::parse(&entry.name).is_some() || entry.name.ends_with(".tmp") {
+            listed.leftovers.push(entry.name);
+        } else if let Some(name) = SegmentFileName::parse(&entry.name) {
+            match is_file {
+                true => listed.segments.push(name),
+                false => listed.foreign.push((entry.name, "it is not a regular file")),
+            }
+        } else if entry.name.ends_with(".seg") {
+            listed.foreign.push((entry.name, "its name is not a segment's"));
+        } else {
+            listed.strangers.push(entry.name);
+        }
+    }
+    listed.segments.sort();
+    listed.foreign.sort();
+    listed.strangers.sort();
+    listed.leftovers.sort();
+    Ok(listed)
+}
+
+fn load_all(
+    storage: &dyn Storage,
+    layout: &Layout,
+    names: &[SegmentFileName],
+    format: SegmentFormat,
+) -> Result<Vec<Ends>> {
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        match Ends::load(storage, *name, &layout.segment_path(name), format) {
+            Ok(ends) => all.push(ends),
+            // Removed by retention or by a closing writer since it was listed.
+            Err(error) if is_not_found(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+fn read_prefix(storage: &dyn Storage, path: &Path, len_max: usize) -> Result<Option<Vec<u8>>> {
+    let file = match storage.open(path, OpenMode::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(AofError::io("open", path))?,
+    };
+    let len = file.len().map_err(AofError::io("read", path))?;
+    let mut bytes = vec![0; len.min(len_max as u64) as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(AofError::io("read", path))?;
+    Ok(Some(bytes))
+}
+
+/// The identity file's contents, if they are valid to the last byte.
+fn load_identity(storage: &dyn Storage, layout: &Layout) -> Result<Option<StreamIdentity>> {
+    // One byte more than allowed, so that a longer file shows.
+    let bytes = read_prefix(storage, &layout.stream_file(), STREAM_IDENTITY_LEN_MAX + 1)?;
+    Ok(bytes.and_then(|bytes| StreamIdentity::decode(&bytes).ok()))
+}
+
+/// The stream that this is: what its file says unless the segments agree on another,
+/// or else what can be pieced together.
+fn settle_identity(
+    storage: &dyn Storage,
+    layout: &Layout,
+    stored: Option<&StreamIdentity>,
+    ends: &[Ends],
+    watermark: Option<&[u8]>,
+) -> Result<StreamIdentity> {
+    let mut ids = ends.iter().filter_map(|e| e.valid_header()?.stream_id);
+    let first = ids.next();
+    let agreed = first.filter(|first| ids.all(|id| id == *first));
+    if let Some(identity) = stored {
+        // A single segment of another stream is a foreign segment.
+        let outvoted = agreed.is_some_and(|id| id != identity.stream_id) && ends.len() > 1;
+        if !outvoted {
+            return Ok(identity.clone());
+        }
+    }
+    if stored.is_none() {
+        let damaged = read_prefix(storage, &layout.stream_file(), STREAM_IDENTITY_LEN_MAX)?;
+        if let Some(identity) = damaged.and_then(mend_identity) {
+            return Ok(identity);
+        }
+    }
+    let in_watermark = watermark
+        .and_then(|bytes| WatermarkHeader::decode(bytes.get(..WATERMARK_HEADER_LEN)?).ok())
+        .map(|header| header.stream_id);
+    let name = AofConfig::new(layout.root()).stream_name();
+    let oldest = ends.iter().find(|e| e.valid_header().is_some());
+    Ok(StreamIdentity {
+        stream_id: agreed
+            .or(first)
+            .or(in_watermark)
+            .unwrap_or_else(|| StreamId::from_name(&name)),
+        name,
+        format: oldest.map_or(SegmentFormat::Full, |e| e.format),
+        created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),
+    })
+}
+
+/// A file with one flipped bit: there is only one bit that makes the checksum fit.
+fn mend_identity(mut bytes: Vec<u8>) -> Option<StreamIdentity> {
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            bytes[at] ^= 1 << bit;
+            if let Ok(identity) = StreamIdentity::decode(&bytes) {
+                return Some(identity);
+            }
+            bytes[at] ^= 1 << bit;
+        }
+    }
+    None
+}

@@ -84,8 +84,7 @@ pub struct Column {
     pub failure: Option<String>,
 }
 
-/// A measured row. The bound's column comes first; ours, if it was measured,
-/// is marked by `has_ours` and comes second.
+/// A measured row.
 pub struct Outcome {
     pub row: Row,
     pub bound_about: &'static str,

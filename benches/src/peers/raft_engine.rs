@@ -17,6 +17,7 @@ const SYNC_GROUP: u64 = 3;
 const FIRST_CALLER_GROUP: u64 = 4;
 const INDEX_LEN: usize = 8;
 const SCAN_CHUNK: u64 = 1024;
+const PREFILL_PAYLOAD_LEN_MIN: usize = 4 << 10;
 /// A log that is going to be scanned is written in batches, which raft-engine
 /// reads back with one read and one checksum each.
 const SCAN_BATCH: u64 = 64;
@@ -30,7 +31,7 @@ impl Engine for RaftEngine {
 
     fn about(&self) -> &'static str {
         "one LogBatch of one entry per append, no compression, no purge, log files \
-         prefilled with zeros where the row allows preparing ahead; CRC-32 of each \
+         prefilled with zeros for durable and for 16 KiB appends (smaller appends are faster without); CRC-32 of each \
          batch; a durable write is pwrite + fdatasync, shared by the callers that wait \
          together"
     }
@@ -54,7 +55,7 @@ impl Engine for RaftEngine {
 
     fn create(&self, dir: &Path, plan: &Plan) -> Result<Box<dyn Log>> {
         let mut log = RaftLog::open(dir, plan)?;
-        if prepares_ahead(plan) {
+        if is_prefilled(plan) {
             log.leave_first_file()?;
         }
         Ok(Box::new(log))
@@ -65,8 +66,16 @@ impl Engine for RaftEngine {
     }
 }
 
-fn prepares_ahead(plan: &Plan) -> bool {
-    matches!(plan.kind, Kind::Append | Kind::Durable)
+/// Prefilled files spare a durable write the journal, and a large append the
+/// allocation of pages. Small appends are faster without: prefilling is done
+/// with large writes, which leave large folios in the page cache, and each
+/// small write to one of those visits all its blocks.
+fn is_prefilled(plan: &Plan) -> bool {
+    match plan.kind {
+        Kind::Durable => true,
+        Kind::Append => plan.payload_len >= PREFILL_PAYLOAD_LEN_MIN,
+        _ => false,
+    }
 }
 
 fn config(dir: &Path, plan: &Plan) -> Config {
@@ -80,15 +89,15 @@ fn config(dir: &Path, plan: &Plan) -> Config {
     match plan.kind {
         Kind::Append | Kind::Durable => {
             config.target_file_size = ReadableSize(plan.file_bytes_max());
-            config.prefill_for_recycle = true;
-            config.prefill_limit = Some(config.target_file_size);
         }
-        Kind::Sustained => {
-            config.prefill_for_recycle = true;
-            config.prefill_limit = Some(ReadableSize(2 * plan.segment_bytes));
+        Kind::Open | Kind::Sustained => {
+            config.target_file_size = ReadableSize(plan.segment_bytes);
         }
-        Kind::Open => config.target_file_size = ReadableSize(plan.segment_bytes),
         Kind::Scan | Kind::RandomRead | Kind::Recovery => {}
+    }
+    if is_prefilled(plan) {
+        config.prefill_for_recycle = true;
+        config.prefill_limit = Some(config.target_file_size);
     }
     config
 }

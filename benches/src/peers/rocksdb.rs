@@ -130,7 +130,14 @@ impl RocksLog {
     /// Fills a WAL file and retires it, then retires the empty one after it,
     /// so that the one now active is the first, recycled.
     fn recycle_once(&mut self) -> Result<()> {
-        let filler = vec![0; 1 << 20];
+        // Large writes leave large folios in the page cache, which make large
+        // writes to them faster and small ones slower.
+        let filler_len = if self.plan.payload_len < 4 << 10 {
+            4 << 10
+        } else {
+            1 << 20
+        };
+        let filler = vec![0; filler_len];
         let mut append = self.appender(false);
         for _ in 0..=self.plan.file_bytes_max() / filler.len() as u64 {
             append(&filler)?;

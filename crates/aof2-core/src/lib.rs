@@ -17,3 +17,7 @@ pub use log::{
     SealedInfo, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
 };
 pub use manager::{AofManager, ManagerConfig};
+pub use log::{
+    LostRange, Problem, ProblemKind, RepairAction, RepairReport, SegmentCheck, Severity,
+    VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
+};

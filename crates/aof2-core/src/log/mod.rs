@@ -27,6 +27,7 @@ mod survey;
 mod table;
 mod tail;
 mod time;
+mod verify;
 mod wait;
 
 #[cfg(test)]
@@ -48,3 +49,7 @@ pub use source::Visibility;
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
 pub use table::{SealedInfo, SegmentInfo};
+pub use verify::{
+    LostRange, Problem, ProblemKind, RepairAction, RepairReport, SegmentCheck, Severity,
+    VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
+};

@@ -93,8 +93,11 @@ impl ReadOnly {
     }
 
     /// Puts entries for `found` behind those that are already settled.
-    fn rebuild(&self, known: Vec<Arc<SegmentEntry>>, found: Vec<Found>) -> Result<()> {
-        let found: Vec<Found> = found.into_iter().filter(|f| !f.is_blank()).collect();
+    fn rebuild(&self, known: Vec<Arc<SegmentEntry>>, mut found: Vec<Found>) -> Result<()> {
+        // Blank at the end: not written yet. Blank before others: torn by a crash.
+        while found.last().is_some_and(Found::is_blank) {
+            found.pop();
+        }
         let unsealed = found.iter().rev().take(2).take_while(|f| f.sealed().is_none()).count();
         let settled = found.len() - unsealed;
         let stream_id = self.identity.stream_id;

@@ -5,9 +5,11 @@ use super::model::{Model, Rng};
 use crate::format::SegmentFormat;
 use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
 
-/// Crash states explored; `make test-deep` asks for more than 100,000.
-fn states_wanted() -> u64 {
-    std::env::var("AOF2_CRASH_STATES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000)
+/// A number from the environment: `AOF2_CRASH_STATES` for how many crash states to
+/// explore (`make test-deep` asks for more than 100,000), `AOF2_CRASH_SEED` for
+/// where to start, to look at a failure again.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 /// Outcomes looked at for each crash.
@@ -113,6 +115,7 @@ fn crash_recovery(
 
 #[test]
 fn acknowledged_records_survive_any_cut_and_nothing_is_invented() {
-    let explored = explore(1, states_wanted()).unwrap();
+    let first_seed = setting("AOF2_CRASH_SEED", 1);
+    let explored = explore(first_seed, setting("AOF2_CRASH_STATES", 3_000)).unwrap();
     println!("{explored} crash states");
 }

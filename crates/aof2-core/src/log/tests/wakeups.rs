@@ -1,6 +1,7 @@
 //! Sleepers wake: also when the notification comes before they sleep.
 
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::driver::open;
@@ -8,44 +9,41 @@ use crate::format::SegmentFormat;
 use crate::io::sim::SimStorage;
 use crate::log::stream::AppendOptions;
 
-/// One thread waits for each record to become durable, another makes it so.
+/// One thread waits for each record to become durable, another makes it so and
+/// then waits to hear that the first one woke. The waiter's own deadline lies
+/// beyond that patience, so only a wake-up can be in time.
 pub(super) fn waiters_wake(rounds: u64, patience: Duration) -> Result<(), String> {
     let sim = SimStorage::new();
     let stream = open(&sim, SegmentFormat::Full).map_err(|e| e.to_string())?;
+    let (woke, heard) = mpsc::channel();
     let waiter = {
         let stream = Arc::clone(&stream);
-        std::thread::spawn(move || -> Result<(), String> {
+        std::thread::spawn(move || {
             for target in 1..=rounds {
-                let deadline = Some(Instant::now() + patience);
+                let deadline = Some(Instant::now() + patience * 2);
                 let reached = || (stream.durable.count() >= target).then_some(());
-                stream
-                    .durable
-                    .wait(deadline, reached)
-                    .ok_or(format!("nobody woke the waiter for record {target}"))?;
+                stream.durable.wait(deadline, reached);
+                if woke.send(target).is_err() {
+                    return;
+                }
             }
-            Ok(())
         })
     };
-    for _ in 0..rounds {
-        loop {
-            match stream.append_now(b"x", &AppendOptions::default()) {
-                Ok(_) => break,
-                Err(crate::AofError::WouldBlock(_)) => {
-                    stream.prepare_step().map_err(|e| e.to_string())?;
-                    stream.finalize_step().map_err(|e| e.to_string())?;
-                }
-                Err(e) => return Err(e.to_string()),
-            }
-        }
+    let mut outcome = Ok(());
+    for target in 1..=rounds {
+        stream.append_now(b"x", &AppendOptions::default()).map_err(|e| e.to_string())?;
         stream.flush_until(stream.appended.position(), None).map_err(|e| e.to_string())?;
-        if waiter.is_finished() {
+        if heard.recv_timeout(patience) != Ok(target) {
+            outcome = Err(format!("nobody woke the waiter for record {target}"));
             break;
         }
     }
-    waiter.join().map_err(|_| "waiter panicked".to_owned())?
+    drop(heard);
+    waiter.join().map_err(|_| "waiter panicked".to_owned())?;
+    outcome
 }
 
 #[test]
 fn a_waiter_wakes_for_every_record() {
-    waiters_wake(2_000, Duration::from_secs(60)).unwrap();
+    waiters_wake(1_000, Duration::from_secs(60)).unwrap();
 }

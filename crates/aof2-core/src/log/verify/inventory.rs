@@ -110,7 +110,8 @@ impl Inventory {
         check_is_log(storage, layout)?;
         let stored = load_identity(storage, layout)?;
         let format = stored.as_ref().map_or(SegmentFormat::Full, |i| i.format);
-        let before = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
+        // The claim before the list: the segments that it speaks of are named by then.
+        let early = stored.as_ref().map(|i| Claim::load(storage, layout, i.stream_id));
         let listed = list(storage, layout)?;
         let after = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
         let ends = load_all(storage, layout, &listed.segments, format)?;
@@ -121,13 +122,17 @@ impl Inventory {
             });
         }
         let identity = settle_identity(storage, layout, stored.as_ref(), &ends, after.as_deref())?;
-        let claim = Claim::load(storage, layout, identity.stream_id);
+        let same_stream = stored.as_ref().is_some_and(|i| i.stream_id == identity.stream_id);
+        let claim = early
+            .filter(|_| same_stream)
+            .unwrap_or_else(|| Claim::load(storage, layout, identity.stream_id));
+        let is_idle = claim.is_idle() && claim.bytes == after;
         let mut inventory = Self {
             identity_is_stored: stored.as_ref() == Some(&identity),
             segments: Vec::new(),
             foreign: Vec::new(),
             problems: Vec::new(),
-            may_be_written: !exclusive && (!claim.is_idle() || before != after),
+            may_be_written: !exclusive && !is_idle,
             claim,
             identity,
         };
@@ -275,7 +280,7 @@ pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32
     Ok(listed.segments.iter().map(|name| name.segment_id.as_u32()).collect())
 }
 
-fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+pub(super) fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
     let dir = layout.segments_dir();
     if storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
         return Ok(());

@@ -4,6 +4,7 @@
 #[cfg(not(feature = "model-check"))]
 mod imp {
     pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
     pub(crate) type Guard<'a, T> = parking_lot::MutexGuard<'a, T>;
@@ -46,6 +47,7 @@ mod imp {
 #[cfg(feature = "model-check")]
 mod imp {
     pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::thread::yield_now;
     use std::time::Instant;
 
     pub(crate) type Guard<'a, T> = loom::sync::MutexGuard<'a, T>;

@@ -30,6 +30,9 @@ mod time;
 mod verify;
 mod wait;
 
+#[cfg(all(test, feature = "model-check"))]
+#[allow(clippy::unwrap_used)]
+mod model_check;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::wait::WaitQueue;
 use crate::format::{RecordId, SegmentId};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, yield_now};
 
 /// The end of a prefix of the stream: a segment and a byte in its file. A record
 /// lies inside the prefix when its id is smaller.
@@ -48,8 +48,10 @@ impl Position {
 #[derive(Debug, Default)]
 pub(crate) struct Watermark {
     position: AtomicU64,
-    /// Next logical offset at that level.
+    /// Next logical offset at that level; stored before `position`.
     count: AtomicU64,
+    /// The same, stored after `position`: equal to `count` while nothing moves.
+    settled: AtomicU64,
     queue: WaitQueue,
 }
 
@@ -64,12 +66,28 @@ impl Watermark {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Position and count of the same moment. Whoever saw a count gets at least
+    /// that count here, with a position that covers it.
+    pub(crate) fn limit(&self) -> (Position, u64) {
+        loop {
+            let settled = self.settled.load(Ordering::Acquire);
+            let position = self.position();
+            // A newer position would have brought its count along.
+            if self.count() == settled {
+                return (position, settled);
+            }
+            // The writer stands between its stores.
+            yield_now();
+        }
+    }
+
     /// Moves the watermark and wakes who waits. Callers are serialised: the append
     /// lock for `appended`, flush leadership for `durable`.
     #[inline]
     pub(crate) fn advance(&self, position: Position, count: u64) {
         self.count.store(count, Ordering::Release);
         self.position.store(position.0, Ordering::Release);
+        self.settled.store(count, Ordering::Release);
         self.queue.notify();
     }
 

@@ -109,10 +109,8 @@ impl Source for Stream {
     }
 
     fn limit(&self, visibility: Visibility) -> Result<Limit> {
-        let watermark = self.watermark(visibility);
-        // The count first: it never exceeds what the position covers.
-        let next_offset = watermark.count();
-        Ok(Limit { position: watermark.position(), next_offset })
+        let (position, next_offset) = self.watermark(visibility).limit();
+        Ok(Limit { position, next_offset })
     }
 
     fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {

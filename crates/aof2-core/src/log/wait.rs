@@ -90,6 +90,12 @@ impl WaitQueue {
     {
         Waiting { queue: self, ready, key: None }
     }
+
+    /// Whether nobody waits.
+    #[cfg(all(test, feature = "model-check"))]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) == 0 && self.tasks.lock().wakers.is_empty()
+    }
 }
 
 /// Future of [`WaitQueue::wait_async`].

@@ -18,10 +18,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use engine::{Engine, Result};
+use engine::{Engine, Kind, Result};
 use machine::{Machine, filesystem_of};
 use report::Report;
-use row::{Effort, Row};
+use row::{Effort, Outcome, Row};
 use scratch::Scratch;
 
 const HELP: &str = "\
@@ -73,28 +73,20 @@ fn run() -> Result<()> {
     }
     let filesystem = filesystem_of(&arguments.dir)?;
     if filesystem.starts_with("tmpfs") {
-        return Err(
-            "this directory is in memory (tmpfs), which has no disk to wait for; \
+        return Err("this directory is in memory (tmpfs), which has no disk to wait for; \
                     choose another with --dir"
-                .into(),
-        );
+            .into());
     }
     let scratch = Rc::new(Scratch::new(&arguments.dir)?);
     let machine = Machine::inspect(scratch.root())?;
     let peers = chosen_peers(&arguments, &scratch)?;
     let ours = ours();
 
-    let outcomes: Vec<_> = rows
-        .iter()
-        .map(|row| row.run(ours.as_ref(), &peers, &scratch))
-        .collect();
+    let outcomes = measure_all(&rows, ours.as_ref(), &peers, &scratch);
     let report = Report {
         machine: &machine,
         outcomes: &outcomes,
-        abouts: peers
-            .iter()
-            .map(|peer| (peer.name(), peer.about()))
-            .collect(),
+        abouts: peers.iter().map(|peer| (peer.name(), peer.about())).collect(),
         is_quick: arguments.effort.is_quick,
     };
     print!("{}", report::text(&report));
@@ -105,6 +97,24 @@ fn run() -> Result<()> {
         std::fs::write(path, report::markdown(&report))?;
     }
     Ok(())
+}
+
+/// Runs the rows that wait for the disk before those that leave gigabytes to
+/// discard behind them, and returns them in the order of the table.
+fn measure_all(
+    rows: &[Row],
+    ours: Option<&Rc<dyn Engine>>,
+    peers: &[Rc<dyn Engine>],
+    scratch: &Rc<Scratch>,
+) -> Vec<Outcome> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|&position| rows[position].plan.kind != Kind::Durable);
+    let mut outcomes: Vec<_> = order
+        .into_iter()
+        .map(|position| (position, rows[position].run(ours, peers, scratch)))
+        .collect();
+    outcomes.sort_by_key(|(position, _)| *position);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 #[cfg(feature = "ours")]
@@ -141,21 +151,14 @@ fn chosen_peers(arguments: &Arguments, scratch: &Scratch) -> Result<Vec<Rc<dyn E
     let is_chosen =
         |peer: &dyn Engine| names.is_none_or(|names| names.iter().any(|name| name == peer.name()));
     let all = peers::all(scratch)?.into_iter();
-    Ok(all
-        .filter(|peer| is_chosen(peer.as_ref()))
-        .map(Rc::from)
-        .collect())
+    Ok(all.filter(|peer| is_chosen(peer.as_ref())).map(Rc::from).collect())
 }
 
 /// Nothing if only help was asked for.
 fn parse() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
     let mut arguments = Arguments {
-        effort: Effort {
-            is_quick: false,
-            round_count: None,
-            sustained_bytes: None,
-        },
+        effort: Effort { is_quick: false, round_count: None, sustained_bytes: None },
         rows: None,
         peers: None,
         dir: std::env::current_dir()?,

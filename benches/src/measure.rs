@@ -47,12 +47,7 @@ pub struct Contestant {
 
 impl Contestant {
     pub fn new(name: &'static str, subject: Box<dyn Subject>) -> Self {
-        Contestant {
-            name,
-            subject,
-            samples: Vec::new(),
-            failure: None,
-        }
+        Contestant { name, subject, samples: Vec::new(), failure: None }
     }
 }
 
@@ -106,12 +101,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 /// How many times faster `ours` did the work than `theirs`: the median of the
 /// ratios of rounds that ran side by side.
 pub fn speed_ratio(ours: &[Sample], theirs: &[Sample]) -> Option<f64> {
-    median(
-        ours.iter()
-            .zip(theirs)
-            .map(|(o, t)| t.seconds() / o.seconds())
-            .collect(),
-    )
+    median(ours.iter().zip(theirs).map(|(o, t)| t.seconds() / o.seconds()).collect())
 }
 
 const SUB_BUCKET_BITS: u32 = 5;
@@ -126,10 +116,7 @@ pub struct Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         let bucket_count = (64 - SUB_BUCKET_BITS as u64 + 1) * SUB_BUCKET_COUNT;
-        Histogram {
-            counts: vec![0; bucket_count as usize],
-            max_ns: 0,
-        }
+        Histogram { counts: vec![0; bucket_count as usize], max_ns: 0 }
     }
 }
 
@@ -197,10 +184,7 @@ mod tests {
         for ns in (0..200).chain([1_000, 65_535, 65_536, 1_000_000_007, u64::MAX >> 1]) {
             let start = bucket_start(bucket_of(ns) as u64);
             assert!(start <= ns, "{ns} is below its bucket {start}");
-            assert!(
-                ns - start <= ns / SUB_BUCKET_COUNT,
-                "{ns} is far above its bucket {start}"
-            );
+            assert!(ns - start <= ns / SUB_BUCKET_COUNT, "{ns} is far above its bucket {start}");
         }
     }
 

@@ -13,10 +13,7 @@ pub struct Payloads {
 
 impl Payloads {
     pub fn new(len: usize) -> Self {
-        assert!(
-            len < POOL_LEN / 2,
-            "the payload pool holds 512 KiB payloads at most"
-        );
+        assert!(len < POOL_LEN / 2, "the payload pool holds 512 KiB payloads at most");
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let pool = std::iter::repeat_with(|| next_random(&mut state).to_le_bytes())
             .take(POOL_LEN / 8)
@@ -25,11 +22,7 @@ impl Payloads {
         // Sixteen starts per KiB within the first 64 KiB: different bytes for
         // neighbouring records, and a source that fits the second-level cache.
         let last_start = (64 << 10) / STRIDE;
-        Payloads {
-            pool,
-            len,
-            last_start,
-        }
+        Payloads { pool, len, last_start }
     }
 
     #[inline]
@@ -43,9 +36,7 @@ impl Payloads {
 /// prefetcher cannot guess.
 pub fn random_ordinals(record_count: u64, read_count: usize) -> Vec<u32> {
     let mut state = 0xD1B5_4A32_D192_ED03_u64;
-    (0..read_count)
-        .map(|_| (next_random(&mut state) % record_count) as u32)
-        .collect()
+    (0..read_count).map(|_| (next_random(&mut state) % record_count) as u32).collect()
 }
 
 fn next_random(state: &mut u64) -> u64 {

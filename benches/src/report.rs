@@ -33,10 +33,7 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn of(outcome: &Outcome) -> Self {
-        let ours = outcome
-            .ours
-            .as_ref()
-            .filter(|column| !column.samples.is_empty());
+        let ours = outcome.ours.as_ref().filter(|column| !column.samples.is_empty());
         let bound_ratio = ours.and_then(|ours| speed_ratio(&ours.samples, &outcome.bound.samples));
         let peer_ratio = ours.and_then(|ours| {
             let ratios = outcome.peers.iter().filter(|peer| counts_as_peer(peer));
@@ -47,12 +44,7 @@ impl Verdict {
         let latency = ours.and_then(median_latency);
         let is_met = bound_ratio
             .map(|bound_ratio| meets(&outcome.row.goal, bound_ratio, peer_ratio, latency));
-        Verdict {
-            bound_ratio,
-            peer_ratio,
-            latency,
-            is_met,
-        }
+        Verdict { bound_ratio, peer_ratio, latency, is_met }
     }
 }
 
@@ -75,14 +67,7 @@ fn meets(goal: &Goal, bound_ratio: f64, peer_ratio: Option<f64>, latency: Option
 
 fn median_latency(column: &Column) -> Option<Latency> {
     let each = |field: fn(&Latency) -> f64| {
-        median(
-            column
-                .samples
-                .iter()
-                .filter_map(|s| s.latency.as_ref())
-                .map(field)
-                .collect(),
-        )
+        median(column.samples.iter().filter_map(|s| s.latency.as_ref()).map(field).collect())
     };
     Some(Latency {
         p50_ns: each(|l| l.p50_ns)?,
@@ -100,11 +85,8 @@ pub struct Grid {
 
 impl Grid {
     pub fn of(report: &Report<'_>) -> Self {
-        let mut grid = Grid {
-            head: head(report.outcomes),
-            lines: Vec::new(),
-            footnotes: Vec::new(),
-        };
+        let mut grid =
+            Grid { head: head(report.outcomes), lines: Vec::new(), footnotes: Vec::new() };
         for outcome in report.outcomes {
             let line = grid.line(outcome);
             grid.lines.push(line);
@@ -119,12 +101,7 @@ impl Grid {
             outcome.row.unit.label().to_string(),
             self.cell(outcome, &outcome.bound),
         ];
-        line.push(
-            outcome
-                .ours
-                .as_ref()
-                .map_or("–".into(), |ours| self.cell(outcome, ours)),
-        );
+        line.push(outcome.ours.as_ref().map_or("–".into(), |ours| self.cell(outcome, ours)));
         for peer in &outcome.peers {
             line.push(self.cell(outcome, peer));
         }
@@ -141,15 +118,9 @@ impl Grid {
 
     fn cell(&mut self, outcome: &Outcome, column: &Column) -> String {
         if let Some(failure) = &column.failure {
-            return format!(
-                "failed [{}]",
-                self.mark(&format!("{}: {failure}", column.name))
-            );
+            return format!("failed [{}]", self.mark(&format!("{}: {failure}", column.name)));
         }
-        let values = column
-            .samples
-            .iter()
-            .map(|sample| outcome.row.unit.value(sample));
+        let values = column.samples.iter().map(|sample| outcome.row.unit.value(sample));
         let Some(value) = median(values.collect()) else {
             return match column.support {
                 Support::No(reason) => format!("n/a [{}]", self.mark(reason)),

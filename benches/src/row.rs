@@ -104,10 +104,8 @@ impl Row {
         let (bound_about, bound) = bound_for(&self.plan, scratch);
         let mut contestants = vec![Contestant::new("bound", bound)];
         let payloads = Rc::new(Payloads::new(self.plan.payload_len));
-        for (engine, with_latency) in ours
-            .into_iter()
-            .map(|e| (e, true))
-            .chain(peers.iter().map(|e| (e, false)))
+        for (engine, with_latency) in
+            ours.into_iter().map(|e| (e, true)).chain(peers.iter().map(|e| (e, false)))
         {
             let job = Job {
                 engine: engine.clone(),
@@ -120,49 +118,30 @@ impl Row {
                 contestants.push(Contestant::new(engine.name(), subject(job)));
             }
         }
-        interleave(
-            self.name,
-            &mut contestants,
-            self.warmup_count,
-            self.round_count,
-        );
+        interleave(self.name, &mut contestants, self.warmup_count, self.round_count);
 
         let mut column = |engine: &Rc<dyn Engine>| {
-            take(
-                &mut contestants,
-                engine.name(),
-                engine.support(self.plan.kind),
-            )
+            take(&mut contestants, engine.name(), engine.support(self.plan.kind))
         };
         let peers = peers.iter().map(&mut column).collect();
         let ours = ours.map(&mut column);
         let bound = take(&mut contestants, "bound", Support::Full);
-        Outcome {
-            row: *self,
-            bound_about,
-            bound,
-            ours,
-            peers,
+        drop(contestants);
+        if let Err(error) = scratch.sweep() {
+            eprintln!("{}: cannot clean up: {error}", self.name);
         }
+        Outcome { row: *self, bound_about, bound, ours, peers }
     }
 }
 
 fn take(contestants: &mut [Contestant], name: &'static str, support: Support) -> Column {
-    match contestants
-        .iter_mut()
-        .find(|contestant| contestant.name == name)
-    {
+    match contestants.iter_mut().find(|contestant| contestant.name == name) {
         Some(contestant) => Column {
             name,
             samples: std::mem::take(&mut contestant.samples),
             support,
             failure: contestant.failure.take(),
         },
-        None => Column {
-            name,
-            samples: Vec::new(),
-            support,
-            failure: None,
-        },
+        None => Column { name, samples: Vec::new(), support, failure: None },
     }
 }

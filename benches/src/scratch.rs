@@ -1,5 +1,6 @@
 //! The directory everything is measured in.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,6 +15,7 @@ use crate::engine::Result;
 pub struct Scratch {
     root: PathBuf,
     next: AtomicU64,
+    retired: RefCell<Vec<PathBuf>>,
 }
 
 impl Scratch {
@@ -24,6 +26,7 @@ impl Scratch {
         Ok(Scratch {
             root: fs::canonicalize(root)?,
             next: AtomicU64::new(0),
+            retired: RefCell::new(Vec::new()),
         })
     }
 
@@ -42,6 +45,24 @@ impl Scratch {
         let dir = self.fresh_path(label);
         fs::create_dir(&dir)?;
         Ok(dir)
+    }
+
+    /// Keeps a file or directory until [`Scratch::sweep`]. On a filesystem that
+    /// discards freed blocks, removing files slows down the fdatasyncs of
+    /// whoever is measured next.
+    pub fn retire(&self, path: PathBuf) {
+        self.retired.borrow_mut().push(path);
+    }
+
+    pub fn sweep(&self) -> Result<()> {
+        for path in self.retired.take() {
+            if path.is_dir() {
+                remove(&path)?;
+            } else {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes back what earlier work left dirty, so that the next timed region
@@ -116,10 +137,7 @@ fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
 
 fn next_data(file: &File, offset: u64) -> Result<Option<(u64, u64)>> {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
-        Ok(start) => Ok(Some((
-            start,
-            rustix::fs::seek(file, SeekFrom::Hole(start))?,
-        ))),
+        Ok(start) => Ok(Some((start, rustix::fs::seek(file, SeekFrom::Hole(start))?))),
         Err(rustix::io::Errno::NXIO) => Ok(None),
         Err(error) => Err(io::Error::from(error).into()),
     }

@@ -19,12 +19,7 @@ pub struct AppendBound {
 
 impl AppendBound {
     pub fn new(plan: Plan, scratch: Rc<Scratch>, payloads: Payloads) -> Self {
-        AppendBound {
-            plan,
-            scratch,
-            payloads,
-            file: None,
-        }
+        AppendBound { plan, scratch, payloads, file: None }
     }
 }
 

@@ -24,11 +24,7 @@ pub struct DurableBound {
 
 impl DurableBound {
     pub fn new(plan: Plan, scratch: Rc<Scratch>, payloads: Payloads) -> Self {
-        DurableBound {
-            plan,
-            scratch,
-            payloads,
-        }
+        DurableBound { plan, scratch, payloads }
     }
 }
 
@@ -47,18 +43,14 @@ impl Subject for DurableBound {
 
         let start = Instant::now();
         for number in 0..batch_count {
-            write_records(
-                &mut batch,
-                &self.payloads,
-                number * batch_records,
-                batch_records,
-            );
+            write_records(&mut batch, &self.payloads, number * batch_records, batch_records);
             file.write_all_at(&batch, number * batch_len as u64)?;
             file.sync_data()?;
         }
         let elapsed = start.elapsed();
 
-        prepared.remove()?;
+        drop(prepared);
+        self.scratch.retire(path);
         Ok(Sample {
             elapsed,
             record_count: batch_count * batch_records,

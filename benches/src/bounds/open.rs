@@ -21,11 +21,7 @@ pub struct OpenBound {
 
 impl OpenBound {
     pub fn new(plan: Plan, scratch: Rc<Scratch>) -> Self {
-        OpenBound {
-            plan,
-            scratch,
-            paths: Vec::new(),
-        }
+        OpenBound { plan, scratch, paths: Vec::new() }
     }
 
     fn create_files(&mut self) -> Result<()> {

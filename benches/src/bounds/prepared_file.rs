@@ -19,10 +19,7 @@ impl PreparedFile {
         // SAFETY: the file lies in a scratch directory that belongs to this
         // process alone, and is neither truncated nor replaced while mapped.
         let map = unsafe { MmapMut::map_mut(&file)? };
-        let prepared = PreparedFile {
-            map,
-            path: path.to_path_buf(),
-        };
+        let prepared = PreparedFile { map, path: path.to_path_buf() };
         prepared.fault_in()?;
         Ok(prepared)
     }
@@ -50,11 +47,7 @@ impl PreparedFile {
 
 /// Creates a file whose blocks are all allocated.
 pub fn allocate(path: &Path, len: u64) -> Result<File> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)?;
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len)?;
     Ok(file)
 }

@@ -27,12 +27,7 @@ struct RecordFile {
 
 impl RecordFile {
     fn new(plan: Plan, scratch: Rc<Scratch>, payloads: Payloads) -> Self {
-        RecordFile {
-            plan,
-            scratch,
-            payloads,
-            file: None,
-        }
+        RecordFile { plan, scratch, payloads, file: None }
     }
 
     fn get(&mut self) -> Result<&(PathBuf, PreparedFile)> {
@@ -44,16 +39,12 @@ impl RecordFile {
             self.scratch.settle()?;
             self.file = Some((path, file));
         }
-        self.file
-            .as_ref()
-            .ok_or_else(|| "the file was just written".into())
+        self.file.as_ref().ok_or_else(|| "the file was just written".into())
     }
 }
 
 fn checksum_in_steps(bytes: &[u8]) -> u32 {
-    bytes
-        .chunks(STEP_BYTES)
-        .fold(0, |sum, step| sum ^ checksum(step))
+    bytes.chunks(STEP_BYTES).fold(0, |sum, step| sum ^ checksum(step))
 }
 
 fn sample(plan: &Plan, start: Instant) -> Sample {
@@ -97,10 +88,7 @@ impl RandomReadBound {
             .into_iter()
             .map(|ordinal| ordinal * step)
             .collect();
-        RandomReadBound {
-            records: RecordFile::new(plan, scratch, payloads),
-            offsets,
-        }
+        RandomReadBound { records: RecordFile::new(plan, scratch, payloads), offsets }
     }
 }
 

@@ -30,11 +30,7 @@ pub struct SustainedBound {
 
 impl SustainedBound {
     pub fn new(plan: Plan, scratch: Rc<Scratch>, payloads: Payloads) -> Self {
-        SustainedBound {
-            plan,
-            scratch,
-            payloads,
-        }
+        SustainedBound { plan, scratch, payloads }
     }
 }
 
@@ -59,18 +55,9 @@ impl Subject for SustainedBound {
                 ready.recv()?;
             }
             let start = Instant::now();
-            fill(
-                &plan,
-                &self.payloads,
-                records_per_file,
-                first,
-                &prepared,
-                &mut filled,
-            )?;
+            fill(&plan, &self.payloads, records_per_file, first, &prepared, &mut filled)?;
             let elapsed = start.elapsed();
-            preparer
-                .join()
-                .map_err(|_| "the preparing thread panicked")??;
+            preparer.join().map_err(|_| "the preparing thread panicked")??;
             Ok(elapsed)
         })?;
 

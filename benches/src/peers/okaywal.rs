@@ -118,12 +118,7 @@ struct OkayLog {
 impl OkayLog {
     fn open(dir: &Path, plan: &Plan) -> Result<Self> {
         let wal = configuration(dir, plan)?.open(Counter::default())?;
-        Ok(OkayLog {
-            wal: Some(wal),
-            dir: dir.into(),
-            plan: *plan,
-            positions: Vec::new(),
-        })
+        Ok(OkayLog { wal: Some(wal), dir: dir.into(), plan: *plan, positions: Vec::new() })
     }
 
     fn wal(&self) -> Result<&WriteAheadLog> {

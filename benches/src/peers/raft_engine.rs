@@ -110,10 +110,7 @@ impl MessageExt for Indexed {
     type Entry = BytesValue;
 
     fn index(entry: &BytesValue) -> u64 {
-        let (index, _) = entry
-            .value
-            .split_first_chunk::<INDEX_LEN>()
-            .unwrap_or((&[0; 8], &[]));
+        let (index, _) = entry.value.split_first_chunk::<INDEX_LEN>().unwrap_or((&[0; 8], &[]));
         u64::from_le_bytes(*index)
     }
 }
@@ -126,10 +123,7 @@ struct Writer {
 
 impl Writer {
     fn new() -> Self {
-        Writer {
-            batch: LogBatch::with_capacity(1),
-            entry: BytesValue::new(),
-        }
+        Writer { batch: LogBatch::with_capacity(1), entry: BytesValue::new() }
     }
 
     fn add(&mut self, group: u64, index: u64, payload: &[u8]) -> Result<()> {
@@ -137,8 +131,7 @@ impl Writer {
         value.clear();
         value.extend_from_slice(&index.to_le_bytes());
         value.extend_from_slice(payload);
-        self.batch
-            .add_entries::<Indexed>(group, std::slice::from_ref(&self.entry))?;
+        self.batch.add_entries::<Indexed>(group, std::slice::from_ref(&self.entry))?;
         Ok(())
     }
 }
@@ -156,13 +149,7 @@ impl RaftLog {
         let engine = RawEngine::open(config(dir, plan))?;
         let first_index = engine.first_index(GROUP).unwrap_or(1);
         let next_index = engine.last_index(GROUP).map_or(1, |last| last + 1);
-        Ok(RaftLog {
-            engine,
-            plan: *plan,
-            writer: Writer::new(),
-            first_index,
-            next_index,
-        })
+        Ok(RaftLog { engine, plan: *plan, writer: Writer::new(), first_index, next_index })
     }
 
     /// Only files after the first come from the prefilled ones: fill the first.
@@ -184,11 +171,7 @@ impl Log for RaftLog {
         count: u64,
         latency: Option<&mut Histogram>,
     ) -> Result<()> {
-        let batch_entries = if self.plan.kind == Kind::Scan {
-            SCAN_BATCH
-        } else {
-            1
-        };
+        let batch_entries = if self.plan.kind == Kind::Scan { SCAN_BATCH } else { 1 };
         drive(payloads, count, latency, |payload| {
             self.writer.add(GROUP, self.next_index, payload)?;
             self.next_index += 1;
@@ -235,8 +218,7 @@ impl Log for RaftLog {
         while begin < self.next_index {
             let end = self.next_index.min(begin + SCAN_CHUNK);
             entries.clear();
-            self.engine
-                .fetch_entries_to::<Indexed>(GROUP, begin, end, None, &mut entries)?;
+            self.engine.fetch_entries_to::<Indexed>(GROUP, begin, end, None, &mut entries)?;
             for entry in &entries {
                 tally.add(entry.value.len() - INDEX_LEN);
             }
@@ -249,10 +231,7 @@ impl Log for RaftLog {
         let mut tally = Tally::default();
         for &ordinal in ordinals {
             let index = self.first_index + u64::from(ordinal);
-            let entry = self
-                .engine
-                .get_entry::<Indexed>(GROUP, index)?
-                .ok_or("no such entry")?;
+            let entry = self.engine.get_entry::<Indexed>(GROUP, index)?.ok_or("no such entry")?;
             tally.add(entry.value.len() - INDEX_LEN);
         }
         Ok(tally)

@@ -120,11 +120,7 @@ impl RocksLog {
     fn open(dir: &Path, plan: &Plan) -> Result<Self> {
         let db = DB::open(&options(plan), dir)?;
         let next_key = AtomicU64::new(db.latest_sequence_number());
-        Ok(RocksLog {
-            db,
-            plan: *plan,
-            next_key,
-        })
+        Ok(RocksLog { db, plan: *plan, next_key })
     }
 
     /// Fills a WAL file and retires it, then retires the empty one after it,
@@ -132,11 +128,7 @@ impl RocksLog {
     fn recycle_once(&mut self) -> Result<()> {
         // Large writes leave large folios in the page cache, which make large
         // writes to them faster and small ones slower.
-        let filler_len = if self.plan.payload_len < 4 << 10 {
-            4 << 10
-        } else {
-            1 << 20
-        };
+        let filler_len = if self.plan.payload_len < 4 << 10 { 4 << 10 } else { 1 << 20 };
         let filler = vec![0; filler_len];
         let mut append = self.appender(false);
         for _ in 0..=self.plan.file_bytes_max() / filler.len() as u64 {

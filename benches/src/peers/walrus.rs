@@ -68,11 +68,7 @@ impl Engine for WalrusRust {
             Kind::Durable => FsyncSchedule::SyncEach,
             _ => FsyncSchedule::NoFsync,
         };
-        let log = WalrusLog {
-            walrus: Some(open(dir, schedule)?),
-            dir: dir.into(),
-            plan: *plan,
-        };
+        let log = WalrusLog { walrus: Some(open(dir, schedule)?), dir: dir.into(), plan: *plan };
         Ok(Box::new(log))
     }
 
@@ -84,18 +80,9 @@ impl Engine for WalrusRust {
 /// `dir` must be a direct child of the root that [`WalrusRust::new`] set: the
 /// library makes a single path component of the key.
 fn open(dir: &Path, schedule: FsyncSchedule) -> Result<Walrus> {
-    let key = dir
-        .file_name()
-        .and_then(|name| name.to_str())
-        .ok_or("not a plain directory")?;
-    let consistency = ReadConsistency::AtLeastOnce {
-        persist_every: u32::MAX,
-    };
-    Ok(Walrus::with_consistency_and_schedule_for_key(
-        key,
-        consistency,
-        schedule,
-    )?)
+    let key = dir.file_name().and_then(|name| name.to_str()).ok_or("not a plain directory")?;
+    let consistency = ReadConsistency::AtLeastOnce { persist_every: u32::MAX };
+    Ok(Walrus::with_consistency_and_schedule_for_key(key, consistency, schedule)?)
 }
 
 struct WalrusLog {
@@ -118,9 +105,7 @@ impl Log for WalrusLog {
         latency: Option<&mut Histogram>,
     ) -> Result<()> {
         let walrus = self.walrus()?;
-        drive(payloads, count, latency, |payload| {
-            Ok(walrus.append_for_topic(TOPIC, payload)?)
-        })
+        drive(payloads, count, latency, |payload| Ok(walrus.append_for_topic(TOPIC, payload)?))
     }
 
     fn append_durable(

@@ -7,12 +7,8 @@ use crate::engine::Support;
 use crate::row::{Column, Outcome};
 
 pub fn json(report: &Report<'_>) -> String {
-    let facts: serde_json::Map<String, Value> = report
-        .machine
-        .facts()
-        .into_iter()
-        .map(|(name, fact)| (name.into(), fact.into()))
-        .collect();
+    let facts: serde_json::Map<String, Value> =
+        report.machine.facts().into_iter().map(|(name, fact)| (name.into(), fact.into())).collect();
     let document = json!({
         "machine": facts,
         "is_quick": report.is_quick,

@@ -4,12 +4,8 @@ use super::{Grid, LEGEND, Report, latency_lines};
 
 pub fn markdown(report: &Report<'_>) -> String {
     let grid = Grid::of(report);
-    let facts: Vec<String> = report
-        .machine
-        .facts()
-        .iter()
-        .map(|(name, fact)| format!("{name}: {fact}"))
-        .collect();
+    let facts: Vec<String> =
+        report.machine.facts().iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
     let mut out = format!("Machine: {}.\n\n", facts.join("; "));
     push_line(&mut out, &grid.head);
     let rule: Vec<String> = grid.head.iter().map(|_| "---".into()).collect();

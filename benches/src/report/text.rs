@@ -37,20 +37,14 @@ fn widths(grid: &Grid) -> Vec<usize> {
     (0..grid.head.len())
         .map(|column| {
             let cells = grid.lines.iter().map(|line| line[column].chars().count());
-            cells
-                .chain([grid.head[column].chars().count()])
-                .max()
-                .unwrap_or(0)
+            cells.chain([grid.head[column].chars().count()]).max().unwrap_or(0)
         })
         .collect()
 }
 
 fn push_line(out: &mut String, cells: &[String], widths: &[usize]) {
-    let padded: Vec<String> = cells
-        .iter()
-        .zip(widths)
-        .map(|(cell, width)| format!("{cell:<width$}"))
-        .collect();
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
     out.push_str(padded.join("  ").trim_end());
     out.push('\n');
 }

@@ -19,27 +19,16 @@ fn plan(kind: Kind, payload_len: usize, record_count: u64) -> Plan {
 }
 
 fn durable(caller_count: usize, record_count: u64) -> Plan {
-    Plan {
-        caller_count,
-        ..plan(Kind::Durable, KIB as usize, record_count)
-    }
+    Plan { caller_count, ..plan(Kind::Durable, KIB as usize, record_count) }
 }
 
 fn sealed(segment_count: u64, segment_bytes: u64) -> Plan {
     let record_count = segment_count * (segment_bytes / KIB);
-    Plan {
-        segment_bytes,
-        segment_count,
-        ..plan(Kind::Open, KIB as usize, record_count)
-    }
+    Plan { segment_bytes, segment_count, ..plan(Kind::Open, KIB as usize, record_count) }
 }
 
 fn goal(bound_ratio_min: f64, peer_ratio_min: Option<f64>) -> Goal {
-    Goal {
-        bound_ratio_min,
-        peer_ratio_min,
-        tail_ratio_max: None,
-    }
+    Goal { bound_ratio_min, peer_ratio_min, tail_ratio_max: None }
 }
 
 /// Every row, in the order of the table.
@@ -49,11 +38,8 @@ pub fn all(effort: &Effort) -> Vec<Row> {
     };
     let sustained_bytes = effort.sustained_bytes.unwrap_or(effort.pick(8 * GIB, GIB));
     let sustained = plan(Kind::Sustained, KIB as usize, sustained_bytes / KIB);
-    let sustained_goal = Goal {
-        bound_ratio_min: 0.9,
-        peer_ratio_min: None,
-        tail_ratio_max: Some(50.0),
-    };
+    let sustained_goal =
+        Goal { bound_ratio_min: 0.9, peer_ratio_min: None, tail_ratio_max: Some(50.0) };
     let rounds = effort.round_count.unwrap_or(effort.pick(9, 3));
     let few_rounds = effort.round_count.unwrap_or(3);
     // A neighbour's journal commits come in bursts: short rounds, and many.

@@ -39,9 +39,7 @@ impl AppendWork {
     fn latency(&self) -> Result<Latency> {
         let Job { plan, payloads, .. } = &self.job;
         let mut histogram = Histogram::default();
-        in_new_log(&self.job, |log| {
-            log.append(payloads, plan.record_count, Some(&mut histogram))
-        })?;
+        in_new_log(&self.job, |log| log.append(payloads, plan.record_count, Some(&mut histogram)))?;
         Ok(histogram.latency())
     }
 }
@@ -73,6 +71,9 @@ fn in_new_log<T>(job: &Job, work: impl FnOnce(&mut dyn Log) -> Result<T>) -> Res
     job.scratch.settle()?;
     let outcome = work(log.as_mut())?;
     log.close()?;
-    scratch::remove(&dir)?;
+    match job.plan.kind {
+        Kind::Durable => job.scratch.retire(dir),
+        _ => scratch::remove(&dir)?,
+    }
     Ok(outcome)
 }

@@ -20,13 +20,7 @@ impl OpenWork {
     }
 
     fn fill(&self) -> Result<PathBuf> {
-        let Job {
-            engine,
-            plan,
-            scratch,
-            payloads,
-            ..
-        } = &self.job;
+        let Job { engine, plan, scratch, payloads, .. } = &self.job;
         let dir = scratch.fresh_dir(&self.job.label())?;
         let mut log = engine.create(&dir, plan)?;
         log.fill_segments(payloads, plan.segment_count)?;
@@ -61,21 +55,11 @@ pub struct RecoveryWork {
 
 impl RecoveryWork {
     pub fn new(job: Job) -> Self {
-        RecoveryWork {
-            job,
-            image: None,
-            is_checked: false,
-        }
+        RecoveryWork { job, image: None, is_checked: false }
     }
 
     fn take_image(&self) -> Result<PathBuf> {
-        let Job {
-            engine,
-            plan,
-            scratch,
-            payloads,
-            ..
-        } = &self.job;
+        let Job { engine, plan, scratch, payloads, .. } = &self.job;
         let dir = scratch.fresh_dir(&self.job.label())?;
         let image = scratch.fresh_dir(&self.job.label())?;
         let mut log = engine.create(&dir, plan)?;

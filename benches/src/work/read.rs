@@ -73,10 +73,7 @@ impl RandomReadWork {
     pub fn new(job: Job) -> Self {
         let count = job.plan.record_count;
         let ordinals = random_ordinals(count, count as usize);
-        RandomReadWork {
-            filled: FilledLog::new(job),
-            ordinals,
-        }
+        RandomReadWork { filled: FilledLog::new(job), ordinals }
     }
 }
 

@@ -91,7 +91,7 @@ pub enum AofError {
     },
     /// Data that had been durable is damaged. The rest stays readable; `repair`
     /// quarantines the damage.
-    #[error("{0}; run `aof2 repair` to quarantine it, the intact rest stays readable")]
+    #[error("{0}; the intact rest stays readable, repair quarantines the damage")]
     Corrupt(Box<Damage>),
     /// The data was removed by retention.
     #[error("records before offset {earliest} were removed by retention")]

@@ -67,7 +67,7 @@ const _: () = assert!(record::DURABLE_LAG == record::FLAGS + 4);
 pub const FOOTER_SEALED: u64 = 1;
 /// Footer flag: the segment was rewritten by compaction.
 pub const FOOTER_COMPACTED: u64 = 1 << 1;
-/// Footer flag: the segment was sealed before it was full.
+/// Footer flag: repair sealed the segment without records that were lost.
 pub const FOOTER_PARTIAL: u64 = 1 << 2;
 
 /// The header of a version 2 segment, as on disk.

@@ -62,7 +62,12 @@ impl StreamIdentity {
 
     /// The identity in the file's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        check_first_line(bytes)?;
+        let first_line = check_first_line(bytes);
+        if matches!(first_line, Err(FormatError::UnsupportedVersion { .. })) {
+            // A damaged digit is damage, not a newer version.
+            check_crc_line(bytes)?;
+        }
+        first_line?;
         let text = check_crc_line(bytes)?;
         let mut lines = text.lines().skip(1);
         let name = percent_decode(value(lines.next(), "name ", "name")?)?;

@@ -69,6 +69,13 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if self.stream.fork.is_forked() {
+            // Stopping the parent's tasks and runtime would wait for locks that its
+            // threads may have held when this process was forked off.
+            std::mem::forget(self.workers.get_mut().take());
+            std::mem::forget(Arc::clone(&self._keep));
+            return;
+        }
         if let Err(error) = self.stream.close() {
             tracing::error!(%error, "closing a dropped stream failed");
         }
@@ -280,6 +287,7 @@ impl Aof {
     /// without causing a flush. `false` when the time is up.
     pub fn wait(&self, level: Level, count: u64, timeout: Option<Duration>) -> Result<bool> {
         let stream = self.stream();
+        stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
         let reached = || {
             if watermark.count() >= count {
@@ -298,6 +306,7 @@ impl Aof {
     /// change.
     pub async fn wait_async(&self, level: Level, count: u64) -> Result<()> {
         let stream = self.stream();
+        stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
         let reached = || {
             if watermark.count() >= count {
@@ -376,7 +385,9 @@ impl Aof {
     /// handle. Closing twice is fine.
     pub fn close(&self) -> Result<()> {
         let closed = self.stream().close();
-        self.shared.workers.lock().take();
+        if !self.stream().fork.is_forked() {
+            self.shared.workers.lock().take();
+        }
         closed
     }
 

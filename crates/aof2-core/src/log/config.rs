@@ -62,7 +62,8 @@ pub struct AofConfig {
     /// soon as a successor is ready. By default the whole segment.
     pub segment_target_bytes: Option<u64>,
     /// Segments prepared ahead while the stream is busy. 1 by default: the next one
-    /// is faulted in while this one fills. 0 prepares only when needed.
+    /// is faulted in while this one fills. 0 prepares one only when an append has to
+    /// wait for it.
     pub preallocate_segments: usize,
     /// Background flushing and its limits.
     pub flush: FlushConfig,

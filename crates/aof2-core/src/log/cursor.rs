@@ -69,11 +69,25 @@ impl Cursor {
 
     fn seek(&mut self, start: Start) -> Result<()> {
         match start {
-            Start::Earliest => self.seek_offset(self.source.table().earliest()),
+            Start::Earliest => self.seek_earliest(),
             Start::Latest => self.seek_offset(self.limit.next_offset),
             Start::Offset(offset) => self.seek_offset(offset),
             Start::Id(id) => self.seek_id(id),
             Start::Timestamp(ms) => self.seek_timestamp(ms),
+        }
+    }
+
+    /// Retention may be at work: then the log begins later by the time we get there.
+    fn seek_earliest(&mut self) -> Result<()> {
+        let mut earliest = self.source.table().earliest();
+        loop {
+            match self.seek_offset(earliest) {
+                Err(AofError::Trimmed { earliest: later }) if later > earliest => {
+                    earliest = later;
+                    self.limit = self.source.limit(self.visibility)?;
+                }
+                done => return done,
+            }
         }
     }
 
@@ -111,10 +125,25 @@ impl Cursor {
         Ok(())
     }
 
+    /// Starts over behind what retention removes meanwhile.
     fn seek_timestamp(&mut self, timestamp_ms: u64) -> Result<()> {
+        let mut earliest = 0;
+        loop {
+            match self.seek_timestamp_from(earliest, timestamp_ms) {
+                Err(AofError::Trimmed { earliest: later }) if later > earliest => {
+                    earliest = later;
+                    self.limit = self.source.limit(self.visibility)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn seek_timestamp_from(&mut self, earliest: u64, timestamp_ms: u64) -> Result<()> {
         for entry in self.source.table().snapshot() {
             let too_old = entry.sealed_info().is_some_and(|s| s.last_timestamp_ms < timestamp_ms);
-            if too_old || entry.damage.is_some() {
+            let gone = entry.end_offset().is_some_and(|end| end <= earliest);
+            if too_old || gone || entry.damage.is_some() {
                 continue;
             }
             let segment = self.open(&entry)?;
@@ -149,11 +178,19 @@ impl Cursor {
     }
 
     fn open(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<Segment>> {
-        self.source.table().open(self.source.storage(), entry).inspect_err(|e| {
-            if matches!(e, AofError::Corrupt(_)) {
-                self.source.note_corrupt();
+        match self.source.table().open(self.source.storage(), entry) {
+            Err(AofError::Trimmed { earliest }) => {
+                // This segment is gone; only a new look tells which others are.
+                self.source.refresh()?;
+                let earliest = earliest.max(self.source.table().earliest());
+                Err(AofError::Trimmed { earliest })
             }
-        })
+            Err(error @ AofError::Corrupt(_)) => {
+                self.source.note_corrupt();
+                Err(error)
+            }
+            opened => opened,
+        }
     }
 
     /// End of what may be read in a segment.
@@ -239,11 +276,29 @@ impl Cursor {
                 continue;
             }
             if looked_again {
-                return Ok(None);
+                return self.check_complete().map(|()| None);
             }
             self.limit = self.source.limit(self.visibility)?;
             looked_again = true;
         }
+    }
+
+    /// At the end: everything that should be there must have been passed.
+    fn check_complete(&self) -> Result<()> {
+        if self.offset >= self.limit.next_offset {
+            return Ok(());
+        }
+        self.source.note_corrupt();
+        let path = match self.source.table().last() {
+            Some(last) => last.path.clone(),
+            None => std::path::PathBuf::from("segments"),
+        };
+        Err(AofError::Corrupt(Box::new(Damage {
+            path,
+            offset: 0,
+            records: self.offset..self.limit.next_offset,
+            reason: "records that had been durable are missing behind this segment".into(),
+        })))
     }
 
     /// Moves into the next segment if the limit lies beyond this one.
@@ -353,7 +408,10 @@ impl Cursor {
             }
             None => {
                 here.position = end;
-                self.offset = here.entry.end_offset().unwrap_or(before + 1);
+                let next = self.source.table().after(here.entry.meta.segment_id.as_u32());
+                let behind = next.map(|e| e.meta.first_offset).filter(|&offset| offset > before);
+                // Nothing follows: all that should be there is passed over.
+                self.offset = behind.unwrap_or(self.limit.next_offset.max(before + 1));
             }
         }
         Ok(self.offset.saturating_sub(before))

@@ -108,6 +108,7 @@ impl Stream {
     /// Returns once everything before `target` is durable. The caller syncs itself
     /// unless somebody else is at it.
     pub(crate) fn flush_until(&self, target: Position, deadline: Option<Instant>) -> Result<()> {
+        self.check_not_forked()?;
         if self.durable.position() >= target {
             return Ok(());
         }
@@ -124,6 +125,7 @@ impl Stream {
 
     /// The same for a task: the background worker leads.
     pub(crate) async fn flush_until_async(&self, target: Position) -> Result<()> {
+        self.check_not_forked()?;
         if self.durable.position() >= target {
             return Ok(());
         }

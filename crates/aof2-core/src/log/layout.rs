@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{AofError, Result};
-use crate::format::{SegmentFileName, SpareFileName, STREAM_IDENTITY_LEN_MAX, StreamIdentity};
+use crate::format::{
+    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity,
+};
 use crate::io::{EntryKind, OpenMode, Storage};
 
 /// Where a log keeps what.
@@ -100,12 +102,13 @@ impl Layout {
         let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
         let mut listing = SegmentListing::default();
         for entry in entries {
-            if let Some(name) = SpareFileName::parse(&entry.name) {
+            let is_file = entry.kind == EntryKind::File;
+            if let Some(name) = SpareFileName::parse(&entry.name).filter(|_| is_file) {
                 listing.spares.push(name);
-            } else if entry.name.ends_with(".tmp") {
+            } else if entry.name.ends_with(".tmp") && is_file {
                 listing.temporaries.push(entry.name);
             } else if let Some(name) = SegmentFileName::parse(&entry.name) {
-                if entry.kind != EntryKind::File {
+                if !is_file {
                     return Err(self.foreign(&entry.name, "it is not a regular file"));
                 }
                 listing.segments.push(name);
@@ -137,6 +140,10 @@ impl Layout {
         file.read_exact_at(&mut bytes, 0).map_err(AofError::io("read", &path))?;
         match StreamIdentity::decode(&bytes) {
             Ok(identity) => Ok(Some(identity)),
+            Err(FormatError::UnsupportedVersion { found }) => Err(AofError::NotALog {
+                path: self.root.clone(),
+                reason: format!("its stream file has version {found}, which is newer than this program"),
+            }),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "stream identity file is damaged");
                 Ok(None)

@@ -10,7 +10,7 @@ use super::config::AofConfig;
 use super::layout::Layout;
 use super::metrics::{Metrics, count};
 use super::position::{Position, Watermark};
-use super::publish::{WatermarkPublisher, load_claim};
+use super::publish::{WatermarkPublisher, load_claim, mark_doubtful};
 use super::recovery::{Recovered, Recovery};
 use super::rollover::Rollover;
 use super::stream::Stream;
@@ -56,7 +56,12 @@ impl Stream {
             ext_id: config.ext_id,
             now_ns: clock.now_ns(),
         };
-        let recovered = recovery.run(survey)?;
+        let recovered = recovery.run(survey).inspect_err(|error| {
+            if error.io_source().is_some() {
+                let header = writer_header(&identity, &*clock);
+                mark_doubtful(&*storage, &layout.watermark_file(), header, claim);
+            }
+        })?;
         let stream = Self::assemble(config, layout, identity, storage, clock, recovered)?;
         *stream.lock.lock() = Some(lock);
         stream.metrics.recovery_ns.store(
@@ -92,11 +97,17 @@ impl Stream {
         );
         table.replace(Vec::new(), recovered.entries);
         let now_ns = clock.now_ns();
+        let not_before_ms = not_before(recovered.last_timestamp_ms, now_ns / 1_000_000);
         let active = recovered.tail.map(|tail| {
             let until_half = tail.appender.segment().meta().segment_bytes / 2;
             Active {
-                spare_at: recovered.bytes
-                    + u64::from(until_half.saturating_sub(tail.appender.position())),
+                spare_at: match config.preallocate_segments {
+                    0 => u64::MAX,
+                    _ => {
+                        recovered.bytes
+                            + u64::from(until_half.saturating_sub(tail.appender.position()))
+                    }
+                },
                 last_timestamp_ms: tail.last_timestamp_ms,
                 activated_at_ns: now_ns,
                 appender: tail.appender,
@@ -115,14 +126,10 @@ impl Stream {
             flush_armed: false,
             refusal: None,
             ext_id: config.ext_id,
-            time: TimeSource::new(Arc::clone(&clock), recovered.last_timestamp_ms),
+            time: TimeSource::new(Arc::clone(&clock), not_before_ms),
         };
         let position = tail.position();
-        let header = WatermarkHeader {
-            writer_pid: std::process::id(),
-            stream_id: identity.stream_id,
-            writer_epoch_ns: now_ns,
-        };
+        let header = writer_header(&identity, &*clock);
         let body = opening_body(position, recovered.next_offset);
         let publisher =
             WatermarkPublisher::open(&*storage, &layout.watermark_file(), header, &body)?;
@@ -164,8 +171,8 @@ impl Stream {
             let mut tail = self.tail.lock();
             self.make_room(&mut tail, 0)?;
             let position = tail.position();
-            self.appended.advance(position, tail.next_offset);
-            self.durable.advance(position, tail.next_offset);
+            self.appended.store(position, tail.next_offset);
+            self.durable.store(position, tail.next_offset);
             self.durable_bytes.store(tail.bytes - SEGMENT_HEADER_LEN as u64, Ordering::Release);
         }
         self.finalize_step().map(|_| ())
@@ -185,14 +192,21 @@ impl Stream {
         }
         self.wake_everyone();
         let tidied = self.tidy();
-        let poisoned = self.poisoned.load(Ordering::Acquire);
-        if flushed.is_ok() && tidied.is_ok() && !poisoned {
-            self.publisher.publish(&self.watermark_body(WatermarkState::Closed));
-            let path = self.layout.watermark_file();
-            self.publisher.sync().map_err(AofError::io("sync watermark file", &path))?;
+        let mut result = flushed.and(tidied);
+        if result.is_ok() && !self.poisoned.load(Ordering::Acquire) {
+            result = self.leave_proof();
         }
         *self.lock.lock() = None;
-        flushed.and(tidied)
+        result
+    }
+
+    /// Makes the watermark file durable: from now on it proves what had been.
+    fn leave_proof(&self) -> Result<()> {
+        self.publisher.publish(&self.watermark_body(WatermarkState::Closed));
+        let path = self.layout.watermark_file();
+        self.publisher.sync().map_err(AofError::io("sync watermark file", &path))?;
+        let root = self.layout.root();
+        self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))
     }
 
     fn flush_before_close(&self) -> Result<()> {
@@ -227,6 +241,21 @@ impl Stream {
             }
         }
         self.discard_spares()
+    }
+}
+
+/// A clock that was set back a little must not make timestamps go backwards, but
+/// one record with a timestamp from the far future must not pin all that follow.
+fn not_before(last_timestamp_ms: u64, now_ms: u64) -> u64 {
+    const TOLERANCE_MS: u64 = 60_000;
+    if last_timestamp_ms <= now_ms.saturating_add(TOLERANCE_MS) { last_timestamp_ms } else { now_ms }
+}
+
+fn writer_header(identity: &StreamIdentity, clock: &dyn Clock) -> WatermarkHeader {
+    WatermarkHeader {
+        writer_pid: std::process::id(),
+        stream_id: identity.stream_id,
+        writer_epoch_ns: clock.now_ns(),
     }
 }
 

@@ -81,20 +81,27 @@ impl Watermark {
         }
     }
 
-    /// Moves the watermark and wakes who waits. Callers are serialised: the append
-    /// lock for `appended`, flush leadership for `durable`.
+    /// Moves the watermark. Callers are serialised: the append lock for `appended`,
+    /// flush leadership for `durable`. Follow with [`Watermark::nudge`], outside
+    /// any lock: it may run other people's wakers.
     #[inline]
-    pub(crate) fn advance(&self, position: Position, count: u64) {
+    pub(crate) fn store(&self, position: Position, count: u64) {
         self.count.store(count, Ordering::Release);
         self.position.store(position.0, Ordering::Release);
         self.settled.store(count, Ordering::Release);
+    }
+
+    /// Lets waiters look again: the watermark moved, the stream stopped, or flush
+    /// leadership became free.
+    #[inline]
+    pub(crate) fn nudge(&self) {
         self.queue.notify();
     }
 
-    /// Lets waiters look again although the watermark did not move: closed,
-    /// poisoned, or leadership became free.
-    pub(crate) fn nudge(&self) {
-        self.queue.notify();
+    /// [`Watermark::store`] and [`Watermark::nudge`] where no lock is held.
+    pub(crate) fn advance(&self, position: Position, count: u64) {
+        self.store(position, count);
+        self.nudge();
     }
 
     pub(crate) fn wait<T>(

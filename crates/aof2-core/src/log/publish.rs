@@ -6,7 +6,10 @@
 //! proof of what had been durable.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::position::Position;
 use crate::error::{AofError, Result};
@@ -21,6 +24,9 @@ use crate::io::{OpenMode, Storage, WordPage, wait_while_word, wake_word};
 pub(crate) struct WatermarkPublisher {
     page: WordPage,
     stream_id: StreamId,
+    /// The last state published. `Poisoned` is final: it tells the next writer that
+    /// names and pages are in doubt.
+    state: Mutex<WatermarkState>,
 }
 
 impl WatermarkPublisher {
@@ -43,20 +49,25 @@ impl WatermarkPublisher {
         let page = file
             .map_words(WATERMARK_FILE_LEN, true)
             .map_err(AofError::io("map watermark file", path))?;
-        let publisher = Self { page, stream_id: header.stream_id };
+        let state = Mutex::new(WatermarkState::Open);
+        let publisher = Self { page, stream_id: header.stream_id, state };
         publisher.store_words(0, &header.encode());
         publisher.publish(body);
         Ok(publisher)
     }
 
-    /// Publishes and wakes. One writer at a time: flush leadership, or the owner
-    /// during open and close.
+    /// Publishes and wakes.
     pub(crate) fn publish(&self, body: &WatermarkBody) {
+        let mut state = self.state.lock();
+        if *state != WatermarkState::Poisoned {
+            *state = body.state;
+        }
+        let body = WatermarkBody { state: *state, ..*body };
         // Odd while the body is inconsistent; a reader that dies of a crash here is
         // caught by the body's checksum.
         let sequence = self.page.load(WATERMARK_SEQUENCE) | 1;
         self.page.store(WATERMARK_SEQUENCE, sequence);
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         self.store_words(WATERMARK_BODY, &body.encode(self.stream_id));
         self.page.store(WATERMARK_SEQUENCE, sequence.wrapping_add(1));
         wake_word(&self.page, WATERMARK_WAKE);
@@ -73,11 +84,16 @@ impl WatermarkPublisher {
     }
 }
 
+/// The longest a live writer can be in the middle of publishing.
+const PUBLISH_MAX: Duration = Duration::from_millis(20);
+
 /// The reader's side.
 #[derive(Debug)]
 pub(crate) struct WatermarkView {
     page: WordPage,
     stream_id: StreamId,
+    /// The odd sequence that a dead writer left behind, once that is clear.
+    abandoned: AtomicU64,
 }
 
 impl WatermarkView {
@@ -85,7 +101,7 @@ impl WatermarkView {
     pub(crate) fn open(storage: &dyn Storage, path: &Path, stream_id: StreamId) -> Option<Self> {
         let file = storage.open(path, OpenMode::Read).ok()?;
         let page = file.map_words(WATERMARK_FILE_LEN, false).ok()?;
-        let view = Self { page, stream_id };
+        let view = Self { page, stream_id, abandoned: AtomicU64::new(0) };
         let header = WatermarkHeader::decode(&view.words::<WATERMARK_HEADER_LEN>(0)).ok()?;
         (header.stream_id == stream_id).then_some(view)
     }
@@ -95,20 +111,25 @@ impl WatermarkView {
     }
 
     /// What the writer last published; `None` if that cannot be read consistently,
-    /// as when a writer died in the middle of it.
+    /// as when a writer died in the middle of it or a crash tore the file.
     pub(crate) fn load(&self) -> Option<WatermarkBody> {
-        for _ in 0..1000 {
+        // A live writer needs nanoseconds, or a time slice if it was preempted just
+        // then. One that takes longer is dead.
+        let mut deadline = None;
+        loop {
             let before = self.page.load(WATERMARK_SEQUENCE);
             let bytes = self.words::<WATERMARK_BODY_LEN>(WATERMARK_BODY);
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            if self.page.load(WATERMARK_SEQUENCE) == before {
-                if let Ok(body) = WatermarkBody::decode(self.stream_id, &bytes) {
-                    return Some(body);
-                }
+            fence(Ordering::SeqCst);
+            let is_settled = before % 2 == 0 && self.page.load(WATERMARK_SEQUENCE) == before;
+            if is_settled || before == self.abandoned.load(Ordering::Relaxed) {
+                return WatermarkBody::decode(self.stream_id, &bytes).ok();
             }
-            std::hint::spin_loop();
+            let patience = *deadline.get_or_insert_with(|| Instant::now() + PUBLISH_MAX);
+            if Instant::now() > patience {
+                self.abandoned.store(before, Ordering::Relaxed);
+            }
+            std::thread::yield_now();
         }
-        None
     }
 
     /// Value of the wake word, to pass to [`WatermarkView::sleep`].
@@ -137,6 +158,20 @@ pub(crate) fn load_claim(
     stream_id: StreamId,
 ) -> Option<WatermarkBody> {
     WatermarkView::open(storage, path, stream_id)?.load()
+}
+
+/// Records that opening the log failed half-way: the next opening must take names
+/// and pages for doubtful, as after a failed sync. Best effort.
+pub(crate) fn mark_doubtful(
+    storage: &dyn Storage,
+    path: &Path,
+    header: WatermarkHeader,
+    claim: Option<WatermarkBody>,
+) {
+    let body = WatermarkBody { state: WatermarkState::Poisoned, ..claim.unwrap_or_default() };
+    if let Err(error) = WatermarkPublisher::open(storage, path, header, &body) {
+        tracing::warn!(%error, "a failed opening could not be recorded");
+    }
 }
 
 /// The durable prefix in a body.

@@ -36,6 +36,8 @@ pub(crate) struct ReadOnly {
     watermark: Mutex<Option<Arc<WatermarkView>>>,
     /// How far the unsealed end was walked, for `Appended`.
     walked: Mutex<Option<Walked>>,
+    /// The durable limit only grows, whatever a damaged watermark file says later.
+    reached: Mutex<Limit>,
     /// Serialises listing the directory.
     refreshing: Mutex<()>,
     fork: ForkStamp,
@@ -67,6 +69,7 @@ impl ReadOnly {
             remembers,
             watermark: Mutex::default(),
             walked: Mutex::default(),
+            reached: Mutex::new(Limit { position: Position::default(), next_offset: 0 }),
             refreshing: Mutex::default(),
             fork: ForkStamp::now(),
         };
@@ -283,7 +286,14 @@ impl Source for ReadOnly {
     }
 
     fn limit(&self, visibility: Visibility) -> Result<Limit> {
-        let durable = self.durable_limit()?;
+        let mut durable = self.durable_limit()?;
+        {
+            let mut reached = self.reached.lock();
+            if durable.position < reached.position {
+                durable = *reached;
+            }
+            *reached = durable;
+        }
         match visibility {
             Visibility::Durable => Ok(durable),
             Visibility::Appended => {
@@ -307,9 +317,15 @@ impl Source for ReadOnly {
             position: SEGMENT_HEADER_LEN as u32,
             next_offset: entry.meta.first_offset,
         };
-        let end = walk(segment, start).position;
-        segment.close_at(end);
-        Ok(end)
+        let walked = walk(segment, start);
+        let next = self.table.after(start.segment_index);
+        if next.is_some_and(|next| walked.next_offset < next.meta.first_offset) {
+            // Records that its successor counts on do not validate: let the reader run
+            // into the damage.
+            return Ok(entry.meta.space_end());
+        }
+        segment.close_at(walked.position);
+        Ok(walked.position)
     }
 
     fn refresh(&self) -> Result<()> {
@@ -331,8 +347,8 @@ impl Source for ReadOnly {
                     names.next();
                     kept.push(entry);
                 }
-                // A known hole stays a hole.
-                _ if entry.damage.is_some() => kept.push(entry),
+                // Unsealed, new, or a hole that may have been a listing in the middle of
+                // a rename: looked at again.
                 _ => break,
             }
         }

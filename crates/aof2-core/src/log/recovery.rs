@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::layout::Layout;
+use super::position::Position;
 use super::publish::durable_position;
-use super::survey::{Found, Survey, settle};
+use super::survey::{Found, Survey, missing_entry, settle};
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
@@ -95,10 +96,14 @@ impl Recovery<'_> {
         let (entries, next_offset) =
             settle(self.storage, self.identity.stream_id, found, found.len() - unsealed, None)?;
         let mut recovered = self.continue_after(entries, next_offset, found);
-        match &found[found.len() - unsealed..] {
+        let open_end = &found[found.len() - unsealed..];
+        if let Some(first) = open_end.first() {
+            self.bridge_missing(&mut recovered, first)?;
+        }
+        match open_end {
             [] => self.check_claim(&recovered)?,
             [last] => {
-                let last = self.scan(last, next_offset, recovered.bytes)?;
+                let last = self.scan(last, recovered.next_offset, recovered.bytes)?;
                 self.finish(&mut recovered, last)?;
             }
             [previous, last, ..] => self.settle_two(&mut recovered, previous, last)?,
@@ -146,25 +151,52 @@ impl Recovery<'_> {
     /// has its temporary name. They were appended, so a mere kill must not lose
     /// them: such a file takes part as the newest segment.
     fn adopt_spare(&self, survey: &mut Survey) -> Result<()> {
-        let expected = survey.found.last().map_or(0, |f| f.index() + 1);
+        let next = survey.found.last().map_or(0, |f| f.index() + 1);
+        // A blank newest segment may have been too small for its first record, and
+        // the spare took its place.
+        let replaced = survey.found.last().filter(|f| f.is_blank()).map(Found::index);
         for spare in &survey.listing.spares {
             let path = self.layout.segments_dir().join(spare.to_string());
             let name = SegmentFileName {
-                segment_id: SegmentId::from_u64(u64::from(expected)),
+                segment_id: SegmentId::from_u64(u64::from(next)),
                 base_offset: 0,
                 created_at_ns: 0,
             };
             let mut found = Found::load(self.storage, name, path, self.identity.format)?;
             let Ok(Some(header)) = found.header else { continue };
+            let index = header.segment_id.as_u32();
             let ours = header.stream_id.is_none_or(|id| id == self.identity.stream_id)
-                && header.segment_id.as_u32() == expected
+                && (index == next || Some(index) == replaced)
                 && found.has_segment_size();
-            if ours {
-                found.name.created_at_ns = header.created_at_ns;
-                survey.found.push(found);
-                return Ok(());
+            if !ours {
+                continue;
             }
+            if Some(index) == replaced {
+                survey.blank_twins.extend(survey.found.pop().map(|blank| blank.path));
+            }
+            found.name.segment_id = header.segment_id;
+            found.name.created_at_ns = header.created_at_ns;
+            survey.found.push(found);
+            return Ok(());
         }
+        Ok(())
+    }
+
+    /// Segments missing right before the unsealed end: what the next one says about
+    /// itself tells how many records are gone.
+    fn bridge_missing(&self, recovered: &mut Recovered, next: &Found) -> Result<()> {
+        let known = !recovered.entries.is_empty();
+        if !known || next.index() <= recovered.next_segment.as_u32() || is_temporary(next) {
+            return Ok(());
+        }
+        let stream_id = self.identity.stream_id;
+        let first = next.verified_first_offset(self.storage, stream_id)?;
+        let until = first.unwrap_or(0).max(recovered.next_offset);
+        let records = recovered.next_offset..until;
+        let missing = recovered.next_segment.as_u32();
+        recovered.entries.push(missing_entry(next, stream_id, missing, records));
+        recovered.next_offset = until;
+        recovered.bytes = next.name.base_offset;
         Ok(())
     }
 
@@ -173,7 +205,7 @@ impl Recovery<'_> {
         if !found.has_segment_size() {
             return self.scan_misfit(found, meta);
         }
-        let temporary = found.path.extension().is_some_and(|e| e == "tmp");
+        let temporary = is_temporary(found);
         let mut path = found.path.clone();
         if temporary {
             meta.base_offset = base_offset;
@@ -246,15 +278,8 @@ impl Recovery<'_> {
         let path = self.settle_name(&mut last)?;
         let file = self.open_for_repair(&path)?;
         let mut changed = self.rewrite_unproven(&*file, &last)?;
-        if !last.scan.is_clean() && !planted::is(Bug::KeepTornTail) {
-            let torn = u64::from(last.meta.segment_bytes - last.scan.end);
-            tracing::info!(
-                path = %path.display(), at = last.scan.end, stop = ?last.scan.stop,
-                "torn tail removed"
-            );
-            file.zero_range(u64::from(last.scan.end), torn)
-                .map_err(AofError::io("truncate torn tail", &path))?;
-            recovered.truncated_bytes += torn;
+        if !self.closed_at(&last) && !planted::is(Bug::KeepTornTail) {
+            self.remove_torn(recovered, &*file, &last)?;
             changed = true;
         }
         if changed {
@@ -277,6 +302,30 @@ impl Recovery<'_> {
             appender,
             last_timestamp_ms: last.scan.last_timestamp_ms,
         });
+        Ok(())
+    }
+
+    /// Whether the last writer closed the log cleanly right here.
+    fn closed_at(&self, last: &Scanned) -> bool {
+        let end = Position::new(last.meta.segment_id, last.scan.end);
+        last.scan.is_clean()
+            && self.claim.is_some_and(|c| c.state == WatermarkState::Closed && durable_position(&c) == end)
+    }
+
+    /// Zeroes everything behind the last record, also where it reads as zeros: after
+    /// a failed sync that may be true of the page cache only.
+    fn remove_torn(&self, recovered: &mut Recovered, file: &dyn File, last: &Scanned) -> Result<()> {
+        let path = &last.path;
+        let rest = u64::from(last.meta.segment_bytes - last.scan.end);
+        file.zero_range(u64::from(last.scan.end), rest)
+            .map_err(AofError::io("truncate torn tail", path))?;
+        if !last.scan.is_clean() {
+            tracing::info!(
+                path = %path.display(), at = last.scan.end, stop = ?last.scan.stop,
+                "torn tail removed"
+            );
+            recovered.truncated_bytes += rest;
+        }
         Ok(())
     }
 
@@ -431,4 +480,9 @@ impl Recovery<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the file still has a spare's name.
+fn is_temporary(found: &Found) -> bool {
+    found.path.extension().is_some_and(|e| e == "tmp")
 }

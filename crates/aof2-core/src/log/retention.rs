@@ -151,17 +151,24 @@ impl Stream {
             RetentionAction::Archive => {
                 let target = self.archive_path(entry)?;
                 self.storage.rename(path, &target).map_err(AofError::io("archive segment", path))?;
-                let dir = self.layout.archive_dir();
-                self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
                 count(&self.metrics.segments_archived, 1);
             }
         }
-        if !planted::is(Bug::TrimWithoutSync) {
-            let dir = self.layout.segments_dir();
-            self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
-        }
         self.table.remove_first(entry.meta.segment_id.as_u32());
-        Ok(())
+        if action == RetentionAction::Archive {
+            self.sync_names(self.layout.archive_dir())?;
+        }
+        if planted::is(Bug::TrimWithoutSync) {
+            return Ok(());
+        }
+        self.sync_names(self.layout.segments_dir())
+    }
+
+    /// A directory that cannot be synced leaves names in doubt, those of the next
+    /// segments included.
+    fn sync_names(&self, dir: PathBuf) -> Result<()> {
+        let synced = self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir));
+        synced.map_err(|error| self.poison(&error))
     }
 
     fn archive_path(&self, entry: &SegmentEntry) -> Result<PathBuf> {

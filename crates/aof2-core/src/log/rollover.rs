@@ -141,7 +141,10 @@ impl Stream {
             return Ok(());
         }
         let may_roll = tail.closing.is_none() && active.flush.is_named();
-        let spare = if may_roll { self.rollover.take(record_bytes)? } else { None };
+        let spare = match may_roll {
+            true => self.rollover.take(record_bytes).or_else(|e| if fits { Ok(None) } else { Err(e) })?,
+            false => None,
+        };
         match spare {
             Some(spare) => self.roll(tail, spare),
             // Only the soft target is reached: go on until the segment is full.
@@ -170,7 +173,8 @@ impl Stream {
         if active.appender.is_empty() {
             // Too small for the record that wants in: never used, never needed.
             self.table.remove_last(meta.segment_id.as_u32());
-            self.rollover.discarded.lock().push(active.flush.current_path());
+            // It has its name: only then it may be replaced.
+            self.rollover.discarded.lock().push(active.flush.segment().path().to_owned());
             tail.next_segment = meta.segment_id;
             tail.bytes = meta.base_offset;
             return busy;
@@ -214,7 +218,11 @@ impl Stream {
             flush,
             last_timestamp_ms: 0,
             activated_at_ns: now_ns,
-            spare_at: if busy { 0 } else { tail.bytes + half },
+            spare_at: match (self.config.preallocate_segments, busy) {
+                (0, _) => u64::MAX,
+                (_, true) => 0,
+                (_, false) => tail.bytes + half,
+            },
         });
         tail.attention_at = 0;
         count(&self.metrics.rollovers, 1);
@@ -315,6 +323,7 @@ impl Stream {
     /// Closes the active segment although it is not full, and returns when it has
     /// its footer. Does nothing when there is nothing to seal.
     pub(crate) fn seal_now(&self, deadline: Option<Instant>) -> Result<()> {
+        self.check_not_forked()?;
         let mut closed = false;
         loop {
             let seen = self.rollover.signal.seen();
@@ -363,6 +372,24 @@ impl Stream {
 }
 
 impl Stream {
+    /// Background: gives spares back that nobody came for. The next ones start
+    /// small again, and are asked for once half of what is left is used.
+    pub(crate) fn release_idle_spares(&self) {
+        {
+            let mut tail = self.tail.lock();
+            let bytes = tail.bytes;
+            if let Some(active) = tail.active.as_mut() {
+                active.spare_at = bytes + u64::from(active.appender.bytes_until_due() / 2);
+            }
+            tail.attention_at = 0;
+        }
+        self.rollover.next_bytes.store(self.rollover.bytes_min, Ordering::Release);
+        let _preparing = self.rollover.preparing.lock();
+        if let Err(error) = self.discard_spares() {
+            tracing::warn!(%error, "spare segment stays on disk");
+        }
+    }
+
     /// Background: faults in what a resumed segment still has to be written.
     pub(crate) fn fault_in_active(&self) {
         let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));

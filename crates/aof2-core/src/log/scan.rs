@@ -75,6 +75,8 @@ pub struct Scan {
     options: ScanOptions,
     skipped: u64,
     done: bool,
+    /// Logical offset of the record that lay past the end.
+    ended_at: Option<u64>,
 }
 
 impl Scan {
@@ -85,12 +87,12 @@ impl Scan {
             options.verify_checksums,
             options.start,
         )?;
-        Ok(Self { cursor, options, skipped: 0, done: false })
+        Ok(Self { cursor, options, skipped: 0, done: false, ended_at: None })
     }
 
     /// Logical offset of the record that comes next.
     pub fn next_offset(&self) -> u64 {
-        self.cursor.offset()
+        self.ended_at.unwrap_or(self.cursor.offset())
     }
 
     /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
@@ -103,7 +105,7 @@ impl Scan {
         self.guarded(|scan| {
             let Some((segment, place)) = scan.cursor.next_place()? else { return Ok(None) };
             if scan.is_past_end(&place, segment.meta().record_id(place.position)) {
-                scan.done = true;
+                scan.end_at(&place);
                 return Ok(None);
             }
             Ok(Some(place.to_record(&segment)))
@@ -122,8 +124,8 @@ impl Scan {
             let Some(segment) = self.cursor.segment().cloned() else { return Ok(None) };
             let mut places: Vec<Place> = Vec::new();
             let mut payload_bytes = 0;
-            while payload_bytes < self.options.batch_bytes
-                && places.len() < self.options.batch_records
+            while payload_bytes < self.options.batch_bytes.max(1)
+                && places.len() < self.options.batch_records.max(1)
                 && self.cursor.is_before(end)
             {
                 let place = match self.cursor.take_place(end) {
@@ -134,7 +136,7 @@ impl Scan {
                     Err(error) => return Err(error),
                 };
                 if self.is_past_end(&place, segment.meta().record_id(place.position)) {
-                    self.done = true;
+                    self.end_at(&place);
                     break;
                 }
                 payload_bytes += place.payload_len as usize;
@@ -147,6 +149,11 @@ impl Scan {
                 return Ok(None);
             }
         }
+    }
+
+    fn end_at(&mut self, place: &Place) {
+        self.done = true;
+        self.ended_at = Some(place.offset);
     }
 
     fn is_past_end(&self, place: &Place, id: RecordId) -> bool {

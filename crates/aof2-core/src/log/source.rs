@@ -131,7 +131,8 @@ impl Source for Stream {
         seen: Position,
         deadline: Option<Instant>,
     ) -> Result<Waited> {
-        self.check()?;
+        // A closed log is the end of a follow, not an error.
+        self.check_not_forked()?;
         let waited =
             self.watermark(visibility).wait(deadline, || self.look_beyond(visibility, seen));
         Ok(waited.unwrap_or(Waited::TimedOut))
@@ -143,7 +144,7 @@ impl Source for Stream {
         seen: Position,
     ) -> WaitFuture<'static> {
         Box::pin(async move {
-            self.check()?;
+            self.check_not_forked()?;
             let look = || self.look_beyond(visibility, seen);
             Ok(self.watermark(visibility).wait_async(look).await)
         })

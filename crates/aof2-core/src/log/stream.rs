@@ -1,7 +1,8 @@
 //! The shared state of an open stream, and the append path.
 //!
-//! Locks, in the order they may be taken: `tail` (appends; never held across I/O),
-//! then the segment table or the spare list (lookups only). Flush leadership is
+//! Locks, in the order they may be taken: a wait queue's (the durable one looks at
+//! the refusal), `tail` (appends; never held across I/O), then the segment table or
+//! the spare list (lookups only). Wakers run outside all of them. Flush leadership is
 //! not a lock but a right that one caller holds at a time, see `flush`.
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::table::SegmentTable;
 use super::tail::Tail;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{
-    RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFormat,
+    PAYLOAD_LEN_MAX, RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFormat,
     StreamIdentity, WatermarkBody, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockGuard, Storage};
@@ -107,6 +108,7 @@ impl Stream {
     pub(crate) fn payload_len_max(&self) -> usize {
         (self.config.segment_bytes_max as usize)
             .saturating_sub(SEGMENT_HEADER_LEN + SEGMENT_FOOTER_LEN + self.format().header_len())
+            .min(PAYLOAD_LEN_MAX)
     }
 
     /// Appends without waiting. A refused record was not written.
@@ -125,6 +127,7 @@ impl Stream {
         let result = self.write_record(&mut tail, payload, options)?;
         self.publish_appended(&mut tail);
         drop(tail);
+        self.appended.nudge();
         if let Some(start) = sample {
             self.metrics.append_ns.record_ns(start.elapsed());
             tracing::trace!(offset = result.offset, id = %result.id, bytes = payload.len(), "append");
@@ -161,6 +164,8 @@ impl Stream {
             ids.push(self.write_record(&mut tail, payload.as_ref(), options)?.id);
         }
         self.publish_appended(&mut tail);
+        drop(tail);
+        self.appended.nudge();
         Ok(AppendedBatch { ids, first_offset })
     }
 
@@ -250,7 +255,7 @@ impl Stream {
                 active.appender.segment().meta().segment_id,
                 active.appender.position(),
             );
-            self.appended.advance(position, tail.next_offset);
+            self.appended.store(position, tail.next_offset);
         }
     }
 
@@ -383,6 +388,14 @@ impl Stream {
                 .is_some(),
             _ => self.rollover.signal.wait(seen, deadline),
         }
+    }
+
+    /// A forked child has none of the threads that would end its wait.
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
+        if self.fork.is_forked() {
+            return Err(AofError::Forked);
+        }
+        Ok(())
     }
 
     /// Whether appends and flushes will never succeed again on this handle.

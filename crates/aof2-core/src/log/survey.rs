@@ -1,7 +1,7 @@
 //! What a log's directory holds, found without changing anything: the common first
 //! step of opening for writing, opening for reading, and verifying.
 //!
-//! Costs one open and three small reads per segment. Footers are trusted; only a
+//! Costs one open and two small reads per segment. Footers are trusted; only a
 //! segment that should have one and does not is scanned.
 
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::layout::{Layout, SegmentListing};
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
-    FormatError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
+    FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
     SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId, StreamId,
     StreamIdentity,
 };
-use crate::io::{OpenMode, Storage};
+use crate::io::{File, OpenMode, Storage};
 use crate::segment::{Segment, SegmentMeta, TailScan, resync};
 
 /// A segment file as found.
@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) footer: Result<Option<SegmentFooter>, FormatError>,
     /// Logical offset in the first record's header (version 2).
     first_record_offset: Option<u64>,
+    /// Whether a valid record follows a damaged header (version 1).
+    has_first_record: bool,
 }
 
 /// The stream's identity and its segment files, oldest first.
@@ -62,6 +64,7 @@ impl Found {
             header: Ok(None),
             footer: Ok(None),
             first_record_offset: None,
+            has_first_record: false,
         };
         if file_len < (HEAD_LEN + SEGMENT_FOOTER_LEN) as u64 {
             return Ok(found);
@@ -77,8 +80,29 @@ impl Found {
             found.first_record_offset =
                 codec_head.get(8..16).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         }
+        if found.format == SegmentFormat::Compact && found.header.is_err() {
+            found.has_first_record = found.loads_first_record(&*file)?;
+        }
         found.footer = Segment::load_footer(&*file, &found.path, found.format, file_len)?;
         Ok(found)
+    }
+
+    /// Nothing in a version 1 record names its stream, so its checksum has to do.
+    fn loads_first_record(&self, file: &dyn File) -> Result<bool> {
+        let codec = RecordCodec::new(self.format, StreamId::from_u64(0), self.name.segment_id);
+        let start = SEGMENT_HEADER_LEN as u64;
+        let read = |bytes: &mut [u8]| {
+            file.read_exact_at(bytes, start).map_err(AofError::io("read segment", &self.path))
+        };
+        let mut len = [0; 4];
+        read(&mut len)?;
+        let record_len = codec.record_len(u32::from_le_bytes(len) as usize) as u64;
+        if start + record_len > self.file_len {
+            return Ok(false);
+        }
+        let mut record = vec![0; record_len as usize];
+        read(&mut record)?;
+        Ok(matches!(codec.decode(&record), Ok(Some(_))))
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -143,7 +167,7 @@ impl Found {
     }
 
     /// Refuses a file that was never part of this stream.
-    fn check_belongs(&self, stream_id: Option<StreamId>) -> Result<()> {
+    fn check_belongs(&self, storage: &dyn Storage, stream_id: Option<StreamId>) -> Result<()> {
         let foreign = |reason: String| {
             Err(AofError::Foreign { path: self.path.clone(), reason })
         };
@@ -162,10 +186,16 @@ impl Found {
                 }
                 Ok(())
             }
-            // A torn header has lost its first word; a damaged one is damage if anything
-            // else in the file is ours.
-            Err(error @ FormatError::BadMagic { found }) if *found != 0 => {
-                let ours = matches!(self.footer, Ok(Some(_))) || self.first_record_offset.is_some();
+            // A torn header has lost words; a damaged one is damage if anything else in
+            // the file is ours.
+            Err(
+                error @ (FormatError::BadMagic { found: 1.. }
+                | FormatError::UnsupportedVersion { found: 1.. }),
+            ) => {
+                let id = stream_id.unwrap_or(StreamId::from_u64(0));
+                let ours = matches!(self.footer, Ok(Some(_)))
+                    || self.has_first_record
+                    || self.verified_first_offset(storage, id)?.is_some();
                 match ours {
                     true => Ok(()),
                     false => foreign(format!("its header is not a segment header ({error})")),
@@ -214,7 +244,7 @@ impl Survey {
         let blank_twins = drop_blank_twins(&mut found)?;
         let stream_id = identity.as_ref().map(|i| i.stream_id).or_else(|| first_stream_id(&found));
         for f in &found {
-            f.check_belongs(stream_id)?;
+            f.check_belongs(storage, stream_id)?;
         }
         Ok(Self { identity, found, blank_twins, listing })
     }
@@ -380,7 +410,7 @@ fn damaged_entry(meta: SegmentMeta, path: &Path, damage: Damage) -> SegmentEntry
     SegmentEntry::damaged(meta, path.to_owned(), info, damage)
 }
 
-fn missing_entry(
+pub(crate) fn missing_entry(
     next: &Found,
     stream_id: StreamId,
     segment_index: u32,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{AofError, Result};
-use crate::io::{Clock, OsStorage, Storage, SystemClock};
+use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
 use crate::log::{Aof, AofConfig, Stream};
 
 /// How a manager runs its background work.
@@ -89,11 +89,16 @@ enum RuntimeChoice {
 
 /// A runtime that may be dropped anywhere, also inside another one's task.
 #[derive(Debug)]
-struct OwnRuntime(Option<Runtime>);
+struct OwnRuntime(Option<Runtime>, ForkStamp);
 
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
+            // A forked child has none of its threads, but maybe their locks.
+            if self.1.is_forked() {
+                std::mem::forget(runtime);
+                return;
+            }
             // Streams are closed by now; what still runs ends by itself.
             runtime.shutdown_background();
         }
@@ -120,7 +125,7 @@ impl AofManager {
             .enable_time()
             .build()
             .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
-        Ok(Self::with(RuntimeChoice::Own(OwnRuntime(Some(runtime))), storage, clock))
+        Ok(Self::with(RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now())), storage, clock))
     }
 
     /// A manager whose work runs on the caller's runtime, which must have its time

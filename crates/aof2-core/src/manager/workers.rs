@@ -2,6 +2,7 @@
 //! idle stream costs nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -62,13 +63,24 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     }
 }
 
+/// A stream without appends for this long does not need its spare.
+const SPARE_IDLE: Duration = Duration::from_secs(30);
+
 async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     // A recovered segment's pages were not touched yet.
     let _ = blocking(&stream, Stream::fault_in_active).await;
     loop {
+        let seen = stream.appended.count();
+        let has_spare = stream.rollover.spare_count() > 0;
         tokio::select! {
             () = stop(&mut stopped) => return,
             () = stream.bells.spare.notified() => {}
+            () = tokio::time::sleep(SPARE_IDLE), if has_spare => {
+                if stream.appended.count() == seen {
+                    let _ = blocking(&stream, Stream::release_idle_spares).await;
+                }
+                continue;
+            }
         }
         loop {
             match blocking(&stream, Stream::prepare_step).await {

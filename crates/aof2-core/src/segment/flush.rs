@@ -33,10 +33,19 @@ pub struct SealRequest {
 pub struct SegmentFlush {
     segment: Arc<Segment>,
     file: Arc<dyn File>,
-    /// Temporary path until the file has its name.
-    temporary: Mutex<Option<PathBuf>>,
+    naming: Mutex<Naming>,
     named: AtomicBool,
     durable_end: AtomicU32,
+}
+
+/// The file's way to its name.
+#[derive(Debug)]
+struct Naming {
+    /// Temporary path until the file has its name.
+    temporary: Option<PathBuf>,
+    /// A failed directory sync leaves the name in doubt for ever: a later sync that
+    /// succeeds proves nothing about it.
+    failure: Option<AofError>,
 }
 
 /// Holes smaller than this are not worth a system call.
@@ -53,7 +62,7 @@ impl SegmentFlush {
             segment,
             file,
             named: AtomicBool::new(temporary.is_none()),
-            temporary: Mutex::new(temporary),
+            naming: Mutex::new(Naming { temporary, failure: None }),
             durable_end: AtomicU32::new(0),
         }
     }
@@ -113,23 +122,34 @@ impl SegmentFlush {
         if self.is_named() {
             return Ok(());
         }
-        let mut temporary = self.temporary.lock();
-        if let Some(from) = &*temporary {
-            let to = self.segment.path();
+        let mut naming = self.naming.lock();
+        if let Some(failure) = &naming.failure {
+            return Err(failure.clone());
+        }
+        let named = self.give_name(storage, &mut naming);
+        match &named {
+            Ok(()) => self.named.store(true, Ordering::Release),
+            Err(error) => naming.failure = Some(error.clone()),
+        }
+        named
+    }
+
+    fn give_name(&self, storage: &dyn Storage, naming: &mut Naming) -> Result<()> {
+        let to = self.segment.path();
+        if let Some(from) = &naming.temporary {
             storage.rename(from, to).map_err(AofError::io("name segment", to))?;
-            *temporary = None;
+            naming.temporary = None;
         }
-        if !planted::is(Bug::SkipDirectorySync) {
-            let dir = self.segment.path().parent().unwrap_or(self.segment.path());
-            storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+        if planted::is(Bug::SkipDirectorySync) {
+            return Ok(());
         }
-        self.named.store(true, Ordering::Release);
-        Ok(())
+        let dir = to.parent().unwrap_or(to);
+        storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
     }
 
     /// Path the file has now: temporary until [`SegmentFlush::ensure_named`].
     pub fn current_path(&self) -> PathBuf {
-        self.temporary.lock().clone().unwrap_or_else(|| self.segment.path().to_owned())
+        self.naming.lock().temporary.clone().unwrap_or_else(|| self.segment.path().to_owned())
     }
 
     /// Makes the first `end` bytes durable; returns how many bytes that added.

@@ -96,8 +96,8 @@ impl Segment {
         result
     }
 
-    /// Peeks; a version 2 header that does not continue the sequence must prove
-    /// itself by its checksum, since a damaged length leads anywhere.
+    /// Peeks; since a damaged length leads anywhere, a header must prove itself by its
+    /// checksum where it does not continue the sequence, or cannot say so (version 1).
     fn peek_in_sequence(
         &self,
         bytes: &[u8],
@@ -105,7 +105,7 @@ impl Segment {
     ) -> Result<Option<RecordHead>, RecordFault> {
         let head = self.codec().peek(bytes)?;
         if let Some(head) = &head {
-            if head.logical_offset.is_some_and(|offset| offset != expected) {
+            if head.logical_offset != Some(expected) {
                 self.codec().verify(bytes, head)?;
             }
         }

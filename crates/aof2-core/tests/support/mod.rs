@@ -80,8 +80,7 @@ impl Helper {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in out.split(b'\n') {
-                // A killed helper may leave half a line, which has no newline but is
-                // split off all the same; the sender ends its lines with a full stop.
+                // The last one may be half a line, if the helper was killed.
                 let Ok(line) = line else { break };
                 let line = String::from_utf8_lossy(&line).into_owned();
                 let Some((_, said)) = line.split_once('@') else { continue };

@@ -26,7 +26,9 @@ pub(super) fn config(format: SegmentFormat) -> AofConfig {
 
 pub(super) fn open(sim: &SimStorage, format: SegmentFormat) -> Result<Arc<Stream>, AofError> {
     let storage: Arc<dyn Storage> = Arc::new(sim.clone());
-    Stream::open(config(format), storage, Arc::new(sim.clock().clone()))
+    // Sizes that grow: a record may be too large for the segment it finds.
+    let config = AofConfig { segment_bytes_max: 256 << 10, ..config(format) };
+    Stream::open(config, storage, Arc::new(sim.clock().clone()))
 }
 
 pub(super) struct Driver {
@@ -110,7 +112,11 @@ impl Driver {
             78..88 => stream.finalize_step().map(|_| ()).map_err(|e| e.to_string()),
             88..90 => stream.start_seal(false).map(|_| ()).map_err(|e| e.to_string()),
             90..93 => self.sim.writeback(self.rng.next()).map_err(|e| e.to_string()),
-            93..95 => self.trim(&stream),
+            93 => self.trim(&stream),
+            94 => {
+                self.sim.clock().advance_ms(70_000);
+                Ok(())
+            }
             95..96 => self.close(),
             96..97 => self.kill(),
             _ => self.read_back(&stream),
@@ -120,10 +126,15 @@ impl Driver {
     fn len(&mut self) -> usize {
         match self.rng.below(10) {
             0 => 1 + self.rng.below(30) as usize,
-            1 => 20_000 + self.rng.below(20_000) as usize,
+            1 => 20_000 + self.large(),
             2..5 => 3_000 + self.rng.below(5_000) as usize,
             _ => 40 + self.rng.below(900) as usize,
         }
+    }
+
+    fn large(&mut self) -> usize {
+        let most = if self.rng.chance(4) { 120_000 } else { 20_000 };
+        self.rng.below(most) as usize
     }
 
     fn append(&mut self, stream: &Arc<Stream>) -> Result<(), String> {

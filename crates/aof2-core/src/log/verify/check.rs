@@ -35,6 +35,8 @@ pub(super) struct CheckedLog {
     pub(super) segments: Vec<Checked>,
     /// Problems of segments in their order, and between them.
     pub(super) chain: Vec<Problem>,
+    /// Whether retention removed every segment while they were checked.
+    is_outrun: bool,
 }
 
 pub(super) struct Checker<'a> {
@@ -62,8 +64,10 @@ impl Checker<'_> {
             // What retention removed meanwhile is no longer part of the log.
             let oldest = ids.iter().min().copied().unwrap_or(u32::MAX);
             log.segments.retain(|s| s.facts.ends.index() >= oldest);
+            let newest = log.inventory.segments.last().map(Ends::index);
+            log.is_outrun = !ids.is_empty() && newest.is_some_and(|newest| newest < oldest);
             let appeared = log.holes().any(|hole| ids.iter().any(|id| hole.contains(id)));
-            if appeared && look < LOOKS_MAX {
+            if (appeared || log.is_outrun) && look < LOOKS_MAX {
                 pause(look);
                 look += 1;
                 continue;
@@ -99,7 +103,7 @@ impl Checker<'_> {
             let segment_id = last.name.segment_id.as_u64();
             progress(VerifyProgress { segment_id, bytes_done, bytes_total });
         }
-        Ok(CheckedLog { inventory, segments: checked, chain: Vec::new() })
+        Ok(CheckedLog { inventory, segments: checked, chain: Vec::new(), is_outrun: false })
     }
 
     /// Checks a segment until nothing is wrong, or the same twice in a row. `None`
@@ -414,7 +418,7 @@ impl CheckedLog {
     pub(super) fn missing_records(&self) -> Option<Range<u64>> {
         let end = self.segments.last().map_or(0, |last| last.facts.walk.end_offset);
         let claimed = self.inventory.claim.durable_count();
-        (claimed > end).then_some(end..claimed)
+        (claimed > end && !self.is_outrun).then_some(end..claimed)
     }
 
     fn missing_end(&self, layout: &Layout) -> Option<Problem> {
@@ -432,7 +436,7 @@ impl CheckedLog {
 
     pub(super) fn into_report(self, layout: &Layout) -> VerifyReport {
         let next_offset = self.next_offset();
-        let Self { inventory, segments, chain } = self;
+        let Self { inventory, segments, chain, .. } = self;
         let mut problems = inventory.problems;
         problems.extend(chain);
         let gaps = segments.iter().flat_map(|s| s.facts.walk.gaps.iter().cloned());

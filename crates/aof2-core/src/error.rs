@@ -61,6 +61,17 @@ impl std::fmt::Display for Damage {
 }
 
 /// Why a call failed. A variant exists where a caller would act differently.
+///
+/// ```
+/// use aof2_core::AofError;
+/// # let dir = tempfile::tempdir()?;
+/// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+/// match log.append(b"") {
+///     Err(AofError::InvalidRecord { reason }) => println!("{reason}"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {

@@ -1,4 +1,28 @@
-//! aof2: an embedded, append-only log.
+//! An embedded, append-only log: write at memory speed, know exactly which records
+//! are durable, read them from any process.
+//!
+//! ```
+//! use aof2_core::{Aof, AofConfig, AofReader, ScanOptions};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("events");
+//! let log = Aof::open(AofConfig::new(&path))?;
+//! let id = log.append(b"hello")?; // in the page cache when it returns
+//! log.flush()?; // durable when it returns
+//!
+//! let reader = AofReader::open(&path)?; // here or in another process
+//! assert_eq!(&*reader.read(id)?.payload, b"hello");
+//! for record in reader.scan(ScanOptions::default())? {
+//!     let record = record?;
+//!     println!("{}: {} bytes", record.offset, record.payload.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! * [`Aof`] is a stream open for appending; [`AofManager`] runs many of them on one
+//!   runtime; [`AofReader`] reads a log that another process may be writing.
+//! * [`verify`] checks every byte, [`repair`] quarantines damage.
+//! * [`io::sim`] is a machine that loses power, for testing what is built on this.
 mod error;
 pub mod format;
 pub mod io;

@@ -316,7 +316,8 @@ fn an_append_that_times_out_wrote_nothing() {
 #[test]
 fn a_future_waiting_for_room_wakes_when_there_is_room_or_never_will_be() {
     type End = fn(&Aof);
-    let ends: [(End, fn(&Result<Appended>) -> bool); 2] = [
+    type Expected = fn(&Result<Appended>) -> bool;
+    let ends: [(End, Expected); 2] = [
         (|log| log.flush().unwrap(), |r| r.is_ok()),
         (|log| log.close().unwrap(), |r| matches!(r, Err(AofError::Closed))),
     ];

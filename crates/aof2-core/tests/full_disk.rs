@@ -488,7 +488,7 @@ fn use_without_permission(root: &Path) {
     if !root.join("open").exists() {
         // Not root: our own directories, closed to ourselves.
         prepare_for_nobody(root);
-        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
     }
     let denied = [io::ErrorKind::PermissionDenied];
     expect_kind(Aof::open(config(&root.join("closed/log"))).err(), &denied);

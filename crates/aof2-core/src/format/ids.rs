@@ -74,6 +74,14 @@ impl fmt::Display for SegmentId {
 /// Where a record is: `segment_index << 32 | byte offset in the segment's file`.
 ///
 /// Ids order as the records do.
+///
+/// ```
+/// use aof2_core::RecordId;
+/// let id = RecordId::from_parts(3, 64);
+/// assert_eq!((id.segment_index(), id.segment_offset()), (3, 64));
+/// assert_eq!(id.to_string().parse::<RecordId>()?, id);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(u64);
 

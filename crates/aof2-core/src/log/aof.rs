@@ -101,12 +101,6 @@ impl Aof {
         Self { shared: Arc::new(Shared { stream, workers, _keep: keep }) }
     }
 
-    /// Opens a log with a manager of its own. Use [`AofManager`](crate::AofManager)
-    /// to share background threads among many logs.
-    pub fn open(config: AofConfig) -> Result<Self> {
-        crate::manager::AofManager::new(crate::manager::ManagerConfig::for_one_stream())?.open(config)
-    }
-
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         &self.shared.stream
     }
@@ -144,17 +138,42 @@ impl Aof {
 
     /// Appends without waiting: `WouldBlock` if there is no room right now. A
     /// record that was refused was not written, so a retry never duplicates.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let appended = log.append_record(b"now or never")?;
+    /// assert_eq!(appended.offset, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn append_record(&self, payload: &[u8]) -> Result<Appended> {
         self.stream().append_now(payload, &AppendOptions::default())
     }
 
     /// [`Aof::append_record`] with a timestamp or flags.
+    ///
+    /// ```
+    /// use aof2_core::AppendOptions;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let options = AppendOptions { timestamp_ms: Some(1_700_000_000_000), ..Default::default() };
+    /// log.append_record_with(b"from the past", &options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_record_with(&self, payload: &[u8], options: &AppendOptions) -> Result<Appended> {
         self.stream().append_now(payload, options)
     }
 
     /// Appends, waiting for room as long as it takes. Returns the record's id.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let id = log.append(b"hello")?;
+    /// log.flush_until(id, None)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn append(&self, payload: &[u8]) -> Result<RecordId> {
         let options = AppendOptions::default();
@@ -170,6 +189,16 @@ impl Aof {
 
     /// Appends, waiting for room up to `timeout`; then `Timeout`, and nothing was
     /// written.
+    ///
+    /// ```
+    /// use aof2_core::AppendOptions;
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let second = Duration::from_secs(1);
+    /// log.append_record_with_timeout(b"soon", &AppendOptions::default(), second)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_record_with_timeout(
         &self,
         payload: &[u8],
@@ -182,6 +211,18 @@ impl Aof {
 
     /// Appends, awaiting room. Cancel-safe: if the future is dropped before it
     /// returns, nothing was written.
+    ///
+    /// ```
+    /// use aof2_core::AppendOptions;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// # let runtime = tokio::runtime::Runtime::new()?;
+    /// runtime.block_on(async {
+    ///     let appended = log.append_record_async(b"later", &AppendOptions::default()).await?;
+    ///     log.flush_until_async(appended.id).await
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn append_record_async(
         &self,
         payload: &[u8],
@@ -193,6 +234,15 @@ impl Aof {
 
     /// Appends all payloads with one reservation, or none of them, without waiting.
     /// A batch lies in one segment; it must fit into one.
+    ///
+    /// ```
+    /// use aof2_core::AppendOptions;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let batch = log.append_batch(&["one", "two", "three"], &AppendOptions::default())?;
+    /// assert_eq!((batch.first_offset, batch.ids.len()), (0, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_batch<P: AsRef<[u8]>>(
         &self,
         payloads: &[P],
@@ -226,6 +276,16 @@ impl Aof {
 
     /// Sets the identifier that goes into the footers of segments sealed from now
     /// on. `Full` format only.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.set_ext_id(42)?;
+    /// log.append(b"index 42")?;
+    /// log.seal()?;
+    /// assert_eq!(log.segments()[0].ext_id, Some(42));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_ext_id(&self, ext_id: u64) -> Result<()> {
         if self.format() == SegmentFormat::Compact {
             return Err(AofError::InvalidConfig {
@@ -239,6 +299,15 @@ impl Aof {
 
     /// Closes the active segment although it is not full and returns when it is
     /// sealed; the next append starts a new one.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"the last of its segment")?;
+    /// log.seal()?;
+    /// assert!(log.segments()[0].is_sealed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn seal(&self) -> Result<()> {
         self.stream().seal_now(None)
     }
@@ -246,12 +315,31 @@ impl Aof {
     // ---- durability ----
 
     /// Returns when everything appended before the call is durable.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// log.flush()?;
+    /// assert_eq!(log.watermarks().durable, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
         let position = self.stream().appended.position();
         self.stream().flush_until(position, None)
     }
 
     /// Returns when this record is durable; `Timeout` if that takes longer.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let first = log.append(b"first")?;
+    /// log.append(b"second")?;
+    /// log.flush_until(first, None)?;
+    /// assert!(log.watermarks().durable >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush_until(&self, id: RecordId, timeout: Option<Duration>) -> Result<()> {
         let position = self.position_after(id)?;
         self.stream().flush_until(position, timeout.and_then(deadline))
@@ -285,6 +373,16 @@ impl Aof {
 
     /// Waits until the stream has reached logical offset `count` on this level,
     /// without causing a flush. `false` when the time is up.
+    ///
+    /// ```
+    /// use aof2_core::Level;
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"flushed in the background")?;
+    /// assert!(log.wait(Level::Durable, 1, Some(Duration::from_secs(10)))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(&self, level: Level, count: u64, timeout: Option<Duration>) -> Result<bool> {
         let stream = self.stream();
         stream.check_not_forked()?;
@@ -321,16 +419,44 @@ impl Aof {
     // ---- reading ----
 
     /// The durable record with this id.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let id = log.append(b"hello")?;
+    /// log.flush()?;
+    /// assert_eq!(&*log.read(id)?.payload, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(&self, id: RecordId) -> Result<Record> {
         self.read_with(id, Visibility::Durable)
     }
 
     /// The record with this id.
+    ///
+    /// ```
+    /// use aof2_core::Visibility;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let id = log.append(b"not durable yet")?;
+    /// let record = log.read_with(id, Visibility::Appended)?;
+    /// assert_eq!(record.offset, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
         Cursor::read_id(&self.source(), id, visibility)
     }
 
     /// The durable record with this logical offset.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// log.flush()?;
+    /// assert_eq!(&*log.read_offset(0)?.payload, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_offset(&self, offset: u64) -> Result<Record> {
         self.read_offset_with(offset, Visibility::Durable)
     }
@@ -342,22 +468,67 @@ impl Aof {
 
     /// Logical offset of the first record whose timestamp is at or after this one;
     /// the end if there is none.
+    ///
+    /// ```
+    /// use aof2_core::{AppendOptions, Visibility};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// for ms in [1_000, 2_000, 3_000] {
+    ///     log.append_record_with(b"x", &AppendOptions { timestamp_ms: Some(ms), ..Default::default() })?;
+    /// }
+    /// assert_eq!(log.offset_at(1_500, Visibility::Appended)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
         let start = Start::Timestamp(timestamp_ms);
         Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
     }
 
     /// A forward scan.
+    ///
+    /// ```
+    /// use aof2_core::{ScanOptions, Start};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append_batch(&["a", "b", "c"], &Default::default())?;
+    /// log.flush()?;
+    /// let options = ScanOptions { start: Start::Offset(1), ..Default::default() };
+    /// for record in log.scan(options)? {
+    ///     println!("{:?}", record?.payload);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
         Scan::new(self.source(), options)
     }
 
     /// A scan that waits for more at the end.
+    ///
+    /// ```
+    /// use aof2_core::{ScanOptions, Start};
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let mut follow = log.follow(ScanOptions { start: Start::Latest, ..Default::default() })?;
+    /// log.append(b"news")?;
+    /// let record = follow.next_record(Some(Duration::from_secs(10)))?;
+    /// assert_eq!(record.map(|r| r.offset), Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
         Follow::new(self.source(), options)
     }
 
     /// The segments, oldest first.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// let segment = &log.segments()[0];
+    /// assert_eq!((segment.first_offset, segment.record_count), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let limit = self.stream().appended.position();
         let next_offset = self.stream().appended.count();
@@ -372,17 +543,48 @@ impl Aof {
     // ---- housekeeping ----
 
     /// Lets old segments go as the policy says.
+    ///
+    /// ```
+    /// use aof2_core::RetentionPolicy;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// for text in ["old", "new"] {
+    ///     log.append(text.as_bytes())?;
+    ///     log.seal()?;
+    /// }
+    /// let policy = RetentionPolicy { before_offset: Some(1), ..Default::default() };
+    /// let report = log.apply_retention(&policy)?;
+    /// assert_eq!((report.segments.len(), log.earliest_offset()), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn apply_retention(&self, policy: &RetentionPolicy) -> Result<RetentionReport> {
         self.stream().apply_retention(policy)
     }
 
     /// Figures of the stream; `to_prometheus` renders them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// assert_eq!(log.metrics().appended_records, 1);
+    /// println!("{}", log.metrics().to_prometheus());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn metrics(&self) -> MetricsSnapshot {
         self.stream().metrics_snapshot()
     }
 
     /// Makes everything durable and closes the stream, for all clones of the
     /// handle. Closing twice is fine.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.close()?;
+    /// assert!(matches!(log.append(b"too late"), Err(aof2_core::AofError::Closed)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
         let closed = self.stream().close();
         if !self.stream().fork.is_forked() {

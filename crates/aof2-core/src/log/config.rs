@@ -8,6 +8,14 @@ use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentFormat, validate_name};
 
 /// When appended records are made durable without anybody asking.
+///
+/// ```
+/// use aof2_core::{AofConfig, FlushConfig};
+/// // Only explicit flushes, and at most 1 MiB at risk.
+/// let flush = FlushConfig { flush_interval_ms: 0, flush_bytes: 1 << 20, max_unflushed_bytes: 1 << 20 };
+/// AofConfig::new("data/events").flush(flush).validate()?;
+/// # Ok::<(), aof2_core::AofError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlushConfig {
     /// Longest time an appended record waits for a background flush. 5 ms by

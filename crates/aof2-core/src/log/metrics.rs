@@ -176,6 +176,13 @@ impl Metrics {
 
 impl MetricsSnapshot {
     /// The figures in the Prometheus text format, labelled with the stream's name.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// assert!(log.metrics().to_prometheus().contains("aof2_appended_records_total"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_prometheus(&self) -> String {
         let mut text = PrometheusText::new(&self.stream);
         text.counter("appended_records", "Records appended", self.appended_records);

@@ -196,6 +196,8 @@ impl Stream {
         if result.is_ok() && !self.poisoned.load(Ordering::Acquire) {
             result = self.leave_proof();
         }
+        // Retention that still runs would remove files of the next writer's log.
+        drop(self.rollover.retaining.lock());
         *self.lock.lock() = None;
         result
     }

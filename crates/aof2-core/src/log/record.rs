@@ -9,6 +9,17 @@ use crate::segment::Segment;
 
 /// A payload: a slice of the mapped segment that keeps the map alive. Cloning it
 /// copies no bytes.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+/// let id = log.append(b"kept")?;
+/// log.flush()?;
+/// let payload = log.read(id)?.payload;
+/// log.close()?;
+/// assert_eq!(&*payload, b"kept"); // the slice keeps its memory mapped
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Payload {
     segment: Arc<Segment>,

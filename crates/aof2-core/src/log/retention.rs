@@ -26,6 +26,16 @@ pub enum RetentionAction {
 ///
 /// The unsealed segment, the newest segment with records, and segments that a
 /// reader of this process holds always stay.
+///
+/// ```
+/// use aof2_core::RetentionPolicy;
+/// let week_or_10_gb = RetentionPolicy {
+///     max_age_ms: Some(7 * 24 * 3_600_000),
+///     max_bytes: Some(10_000_000_000),
+///     ..Default::default()
+/// };
+/// assert!(!week_or_10_gb.keeps_everything());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
     /// Segments whose newest record is older than this.
@@ -71,15 +81,19 @@ impl Stream {
     /// Lets old segments go, oldest first. A crash leaves some prefix of them gone.
     pub(crate) fn apply_retention(&self, policy: &RetentionPolicy) -> Result<RetentionReport> {
         policy.validate()?;
+        // Under the lock: `close` waits for it before it lets the next writer in.
+        let _one_at_a_time = self.rollover.retaining.lock();
         if let Some(error) = self.refusal() {
             return Err(error);
         }
-        let _one_at_a_time = self.rollover.retaining.lock();
         let mut report = RetentionReport::default();
         let mut total = self.used_bytes();
         let entries = self.table.snapshot();
         for entry in &entries {
             let Some(bytes) = self.may_go(entry, policy, total, entries.len()) else { break };
+            if self.is_stopped() {
+                break;
+            }
             if entry.is_held() {
                 report.held_back = true;
                 break;

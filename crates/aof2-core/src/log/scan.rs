@@ -34,6 +34,17 @@ pub enum OnCorruption {
 }
 
 /// What to scan and how.
+///
+/// ```
+/// use aof2_core::{End, ScanOptions, Start};
+/// # let dir = tempfile::tempdir()?;
+/// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+/// log.append_batch(&["a", "b", "c"], &Default::default())?;
+/// log.flush()?;
+/// let middle = ScanOptions { start: Start::Offset(1), end: End::Offset(2), ..Default::default() };
+/// assert_eq!(log.scan(middle)?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ScanOptions {
     /// First record.
@@ -114,6 +125,19 @@ impl Scan {
 
     /// The next records of one segment, verified, up to the batch limits; `None` at
     /// the end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append_batch(&["a", "bc"], &Default::default())?;
+    /// log.flush()?;
+    /// let mut scan = log.scan(Default::default())?;
+    /// while let Some(batch) = scan.next_batch()? {
+    ///     let bytes: usize = batch.iter().map(|record| record.payload.len()).sum();
+    ///     assert_eq!(bytes, batch.payload_bytes());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         self.guarded(Self::fill_batch)
     }

@@ -130,6 +130,17 @@ impl AofManager {
 
     /// A manager whose work runs on the caller's runtime, which must have its time
     /// driver enabled and outlive the streams.
+    ///
+    /// ```
+    /// use aof2_core::{AofConfig, AofManager};
+    /// # let dir = tempfile::tempdir()?;
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let manager = AofManager::on_runtime(runtime.handle().clone());
+    /// let log = manager.open(AofConfig::new(dir.path().join("events")))?;
+    /// runtime.block_on(log.append_record_async(b"hello", &Default::default()))?;
+    /// log.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_runtime(handle: Handle) -> Self {
         Self::with(RuntimeChoice::Callers(handle), Arc::new(OsStorage), Arc::new(SystemClock))
     }
@@ -178,5 +189,20 @@ impl AofManager {
             result = result.and(closed);
         }
         result
+    }
+}
+
+impl Aof {
+    /// Opens a log with a manager of its own. Use [`AofManager`] to share background
+    /// threads among many logs.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open(config: AofConfig) -> Result<Self> {
+        AofManager::new(ManagerConfig::for_one_stream())?.open(config)
     }
 }

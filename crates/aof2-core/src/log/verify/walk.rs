@@ -256,18 +256,23 @@ impl<'a> Walker<'a> {
                 self.walk.proven = self.walk.proven.max(proven);
             }
         }
-        let timestamp_ms = head.timestamp_ms;
-        self.walk.first_timestamp_ms.get_or_insert(timestamp_ms);
-        self.walk.last_timestamp_ms = self.walk.last_timestamp_ms.max(Some(timestamp_ms));
+        self.note_timestamp(head.timestamp_ms);
         self.walk.intact_count += 1;
         self.offset = self.offset.saturating_add(1);
+    }
+
+    fn note_timestamp(&mut self, timestamp_ms: u64) {
+        self.walk.first_timestamp_ms.get_or_insert(timestamp_ms);
+        self.walk.last_timestamp_ms = self.walk.last_timestamp_ms.max(Some(timestamp_ms));
     }
 
     /// Moves behind what is not a valid record. False at the end of the records.
     fn pass_over(&mut self, fault: Fault) -> bool {
         if fault == Fault::Record(RecordFault::Padding) && self.sequence_fits() {
-            let Some(end) = self.end_by_length() else { return false };
-            self.add_region(end, self.offset + 1, fault, true);
+            let Ok(Some(head)) = self.codec.peek(self.rest(self.at)) else { return false };
+            // The record itself is intact, and will be readable again after a repair.
+            self.note_timestamp(head.timestamp_ms);
+            self.add_region(self.at + head.record_len as usize, self.offset + 1, fault, true);
             return true;
         }
         let by_length = if self.trusts_lengths { self.confirmed_end_by_length() } else { None };

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use super::metrics::count;
 use super::position::Position;
 use super::stream::Stream;
 use super::wait::WaitQueue;
 use crate::error::{AofError, Result};
-use crate::format::WatermarkState;
+use crate::format::{WatermarkBody, WatermarkState};
 use crate::planted::{self, Bug};
 use crate::segment::SegmentFlush;
 
@@ -33,6 +35,11 @@ pub(crate) struct FlushGate {
     pause: AtomicUsize,
     sync_ns: AtomicU64,
     arrivals: WaitQueue,
+    /// Rounds finished, well or not: changes whenever waiting may be over.
+    rounds: AtomicU64,
+    /// A failure that did not stop the stream (no room for a name in the directory),
+    /// with the round it happened in, until a round succeeds.
+    failure: Mutex<Option<(u64, AofError)>>,
 }
 
 impl FlushGate {
@@ -40,6 +47,21 @@ impl FlushGate {
     fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         self.arrivals.notify();
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// The failure of a round after `seen`, if no later one succeeded.
+    pub(crate) fn failure_since(&self, seen: u64) -> Option<AofError> {
+        self.failure.lock().as_ref().filter(|(round, _)| *round > seen).map(|(_, e)| e.clone())
+    }
+
+    fn finish_round(&self, result: &Result<()>) {
+        let round = self.rounds.fetch_add(1, Ordering::AcqRel) + 1;
+        *self.failure.lock() = result.as_ref().err().map(|error| (round, error.clone()));
+        self.busy.store(false, Ordering::Release);
     }
 
     fn try_lead(&self) -> bool {
@@ -129,6 +151,7 @@ impl Stream {
         if self.durable.position() >= target {
             return Ok(());
         }
+        let seen = self.gate.rounds();
         self.gate.arrive();
         self.bells.flush_now.notify_one();
         self.durable
@@ -136,7 +159,7 @@ impl Stream {
                 if self.durable.position() >= target {
                     return Some(Ok(()));
                 }
-                self.refusal().map(Err)
+                self.refusal().or_else(|| self.gate.failure_since(seen)).map(Err)
             })
             .await
     }
@@ -162,7 +185,7 @@ impl Stream {
     fn lead(&self) -> Result<()> {
         self.gate.gather();
         let result = self.sync_appended();
-        self.gate.busy.store(false, Ordering::Release);
+        self.gate.finish_round(&result);
         // The next leader is among those who look again now.
         self.durable.nudge();
         result
@@ -192,6 +215,12 @@ impl Stream {
             self.durable.advance(snapshot.position, snapshot.next_offset);
         }
         let mut synced = 0;
+        for (segment, _) in &snapshot.segments {
+            if let Err(error) = segment.ensure_named(&*self.storage) {
+                let heals = segment.is_name_pending();
+                return Err(if heals { error } else { self.poison(&error) });
+            }
+        }
         for (segment, end) in &snapshot.segments {
             match segment.sync_to(&*self.storage, *end) {
                 Ok(bytes) => synced += u64::from(bytes),
@@ -199,9 +228,14 @@ impl Stream {
                 Err(error) => return Err(self.poison(&error)),
             }
         }
+        // Other processes first: whoever returns from a flush may look there.
+        self.publisher.publish(&WatermarkBody {
+            durable_position: snapshot.position.as_u64(),
+            durable_count: snapshot.next_offset,
+            ..self.watermark_body(WatermarkState::Open)
+        });
         self.durable_bytes.store(snapshot.bytes, Ordering::Release);
         self.durable.advance(snapshot.position, snapshot.next_offset);
-        self.publisher.publish(&self.watermark_body(WatermarkState::Open));
         let elapsed = start.elapsed();
         self.gate.learn(served, elapsed);
         count(&self.metrics.flushes, 1);

@@ -150,6 +150,7 @@ impl Stream {
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             lock: Mutex::new(None),
+            closing: Mutex::new(()),
             config,
             layout,
             identity,
@@ -182,14 +183,16 @@ impl Stream {
     /// writer in. Later calls do nothing.
     pub(crate) fn close(&self) -> Result<()> {
         // In a forked child nothing here is ours: touching it would hurt the parent.
-        if self.fork.is_forked() || self.closed.load(Ordering::Acquire) {
+        if self.fork.is_forked() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.closing.lock();
+        if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         self.tail.lock().refuse(AofError::Closed);
         let flushed = self.flush_before_close();
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+        self.closed.store(true, Ordering::Release);
         self.wake_everyone();
         let tidied = self.tidy();
         let mut result = flushed.and(tidied);

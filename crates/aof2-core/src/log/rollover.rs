@@ -19,7 +19,7 @@ use super::wait::Signal;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
 use crate::planted::{self, Bug};
-use crate::segment::{SealRequest, Segment, SegmentMeta, Spare};
+use crate::segment::{SealRequest, Segment, SegmentFlush, SegmentMeta, Spare};
 
 /// A segment that fills faster than this makes the next one twice as large.
 const GROW_BELOW: Duration = Duration::from_secs(2);
@@ -68,22 +68,19 @@ impl Rollover {
     }
 
     /// A spare with room for `record_bytes`, if one is ready.
-    fn take(&self, record_bytes: usize) -> Result<Option<Spare>> {
+    fn take(&self, record_bytes: usize) -> Option<Spare> {
         let needed = record_bytes + SEGMENT_HEADER_LEN + SEGMENT_FOOTER_LEN;
         let mut spares = self.spares.lock();
         while let Some(spare) = spares.pop_front() {
             if spare.segment_bytes() as usize >= needed {
-                return Ok(Some(spare));
+                return Some(spare);
             }
             self.discarded.lock().push(spare.path().to_owned());
         }
         drop(spares);
         let at_least = u32::try_from(needed.next_power_of_two()).unwrap_or(u32::MAX);
         self.next_bytes.fetch_max(at_least.min(self.bytes_max), Ordering::AcqRel);
-        match self.failure.lock().take() {
-            Some(error) => Err(error),
-            None => Ok(None),
-        }
+        None
     }
 
     /// Adapts the size to how long the last segment lasted. Returns whether the
@@ -130,7 +127,7 @@ impl Stream {
         let Some(active) = &tail.active else {
             // At most one segment may be without its name: recovery adopts one.
             let may_start = tail.closing.as_ref().is_none_or(|c| c.flush.is_named());
-            let spare = if may_start { self.rollover.take(record_bytes)? } else { None };
+            let spare = if may_start { self.rollover.take(record_bytes) } else { None };
             return match spare {
                 Some(spare) => self.activate(tail, spare, false),
                 None => self.would_block(BackpressureKind::Admission),
@@ -141,10 +138,7 @@ impl Stream {
             return Ok(());
         }
         let may_roll = tail.closing.is_none() && active.flush.is_named();
-        let spare = match may_roll {
-            true => self.rollover.take(record_bytes).or_else(|e| if fits { Ok(None) } else { Err(e) })?,
-            false => None,
-        };
+        let spare = if may_roll { self.rollover.take(record_bytes) } else { None };
         match spare {
             Some(spare) => self.roll(tail, spare),
             // Only the soft target is reached: go on until the segment is full.
@@ -156,7 +150,10 @@ impl Stream {
     fn would_block(&self, kind: BackpressureKind) -> Result<()> {
         self.bells.spare.notify_one();
         self.bells.seal.notify_one();
-        Err(AofError::WouldBlock(kind))
+        match self.rollover.failure.lock().take() {
+            Some(error) => Err(error),
+            None => Err(AofError::WouldBlock(kind)),
+        }
     }
 
     fn roll(&self, tail: &mut Tail, spare: Spare) -> Result<()> {
@@ -262,8 +259,7 @@ impl Stream {
             }
             Err(error) => {
                 tracing::warn!(%error, "spare segment could not be prepared");
-                *self.rollover.failure.lock() = Some(error.clone());
-                self.rollover.signal.raise();
+                self.note_failure(&error);
                 Err(error)
             }
         }
@@ -282,13 +278,28 @@ impl Stream {
             return Err(error);
         }
         if let Some(flush) = &unnamed {
-            flush.ensure_named(&*self.storage).map_err(|e| self.poison(&e))?;
+            flush.ensure_named(&*self.storage).map_err(|e| self.naming_failed(flush, e))?;
             self.rollover.signal.raise();
         }
         if let Some(closing) = &closing {
-            self.finalize(closing)?;
+            self.finalize(closing).inspect_err(|error| self.note_failure(error))?;
         }
         Ok(unnamed.is_some() || closing.is_some())
+    }
+
+    /// No room for a name in the directory heals; everything else poisons.
+    fn naming_failed(&self, flush: &SegmentFlush, error: AofError) -> AofError {
+        if !flush.is_name_pending() {
+            return self.poison(&error);
+        }
+        self.note_failure(&error);
+        error
+    }
+
+    /// Tells whoever waits for a rollover why it does not come.
+    fn note_failure(&self, error: &AofError) {
+        *self.rollover.failure.lock() = Some(error.clone());
+        self.rollover.signal.raise();
     }
 
     fn finalize(&self, closing: &Closing) -> Result<()> {
@@ -336,6 +347,9 @@ impl Stream {
             self.bells.seal.notify_one();
             if !self.rollover.signal.wait(seen, deadline) {
                 return Err(AofError::Timeout { what: "the segment to be sealed" });
+            }
+            if let Some(error) = self.rollover.failure.lock().take() {
+                return Err(error);
             }
         }
     }

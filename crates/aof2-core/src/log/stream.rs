@@ -97,6 +97,8 @@ pub(crate) struct Stream {
     pub(crate) closed: AtomicBool,
     pub(crate) poisoned: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Held while closing, so that whoever closes too returns when it is done.
+    pub(crate) closing: Mutex<()>,
 }
 
 impl Stream {
@@ -302,7 +304,8 @@ impl Stream {
         // An empty new segment's header counts as appended but cannot be flushed.
         if after > limit && tail.bytes > durable + SEGMENT_HEADER_LEN as u64 {
             self.bells.flush_now.notify_one();
-            return Err(AofError::WouldBlock(BackpressureKind::Flush));
+            let failure = self.gate.failure_since(0);
+            return Err(failure.unwrap_or(AofError::WouldBlock(BackpressureKind::Flush)));
         }
         Ok(limit)
     }
@@ -375,7 +378,7 @@ impl Stream {
     fn progress(&self, kind: BackpressureKind) -> u64 {
         match kind {
             BackpressureKind::Flush if self.is_stopped() => u64::MAX,
-            BackpressureKind::Flush => self.durable.position().as_u64(),
+            BackpressureKind::Flush => self.gate.rounds(),
             _ => self.rollover.signal.seen(),
         }
     }

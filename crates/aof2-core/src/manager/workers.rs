@@ -41,6 +41,9 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&stream)).await.ok()
 }
 
+/// How soon a flush that failed for want of space is tried again.
+const FLUSH_RETRY: Duration = Duration::from_millis(500);
+
 async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     let interval = stream.config.flush_interval();
     loop {
@@ -56,9 +59,17 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
                 }
             }
         }
-        // A failure poisons the stream, which every later call reports.
-        if blocking(&stream, |s| s.flush_in_background()).await.is_none() {
-            return;
+        match blocking(&stream, Stream::flush_in_background).await {
+            None => return,
+            // Poisoned, which every later call reports; or the directory is full, which
+            // may pass.
+            Some(Err(_)) if !stream.is_stopped() => {
+                tokio::select! {
+                    () = stop(&mut stopped) => return,
+                    () = tokio::time::sleep(FLUSH_RETRY) => stream.bells.flush_now.notify_one(),
+                }
+            }
+            Some(_) => {}
         }
     }
 }

@@ -129,6 +129,9 @@ impl SegmentFlush {
         let named = self.give_name(storage, &mut naming);
         match &named {
             Ok(()) => self.named.store(true, Ordering::Release),
+            // The directory had no room for the name: nothing happened, and freeing
+            // space lets it happen.
+            Err(error) if error.is_disk_full() && naming.temporary.is_some() => {}
             Err(error) => naming.failure = Some(error.clone()),
         }
         named
@@ -145,6 +148,12 @@ impl SegmentFlush {
         }
         let dir = to.parent().unwrap_or(to);
         storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
+    }
+
+    /// Whether naming the file failed for want of space, which can be tried again.
+    pub fn is_name_pending(&self) -> bool {
+        let naming = self.naming.lock();
+        naming.temporary.is_some() && naming.failure.is_none()
     }
 
     /// Path the file has now: temporary until [`SegmentFlush::ensure_named`].

@@ -86,7 +86,7 @@ fn every_kind_of_call_is_seen_with_its_path() {
     let seen = seen.lock().unwrap();
     assert!(seen.iter().enumerate().all(|(i, call)| call.0 == i as u64));
     let ops: std::collections::BTreeSet<Op> = seen.iter().map(|call| call.1).collect();
-    assert_eq!(ops.len(), 23, "an operation is missing from the workload");
+    assert_eq!(ops.len(), 22, "an operation is missing from the workload");
     assert!(seen.contains(&(5, Op::WriteAllAt, "/d/tmp".into())));
 }
 

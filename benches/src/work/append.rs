@@ -66,9 +66,11 @@ impl Subject for DurableWork {
 }
 
 fn in_new_log<T>(job: &Job, work: impl FnOnce(&mut dyn Log) -> Result<T>) -> Result<T> {
+    // Before the log is created: writing back the pages that an engine faulted in
+    // ahead would undo its preparation.
+    job.scratch.settle()?;
     let dir = job.scratch.fresh_dir(&job.label())?;
     let mut log = job.engine.create(&dir, &job.plan)?;
-    job.scratch.settle()?;
     let outcome = work(log.as_mut())?;
     log.close()?;
     match job.plan.kind {

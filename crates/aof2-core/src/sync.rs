@@ -1,10 +1,14 @@
 //! The synchronisation primitives of the wake-up protocols, in one place so that
 //! the feature `model-check` can swap in loom's and explore every interleaving.
 
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Instant;
+
 #[cfg(not(feature = "model-check"))]
 mod imp {
     pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-    pub(crate) use std::thread::yield_now;
+    pub(crate) use std::thread::{Thread, current, park, yield_now};
     use std::time::Instant;
 
     pub(crate) type Guard<'a, T> = parking_lot::MutexGuard<'a, T>;
@@ -18,28 +22,14 @@ mod imp {
         }
     }
 
-    #[derive(Debug, Default)]
-    pub(crate) struct Condvar(parking_lot::Condvar);
-
-    impl Condvar {
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        /// Sleeps until notified or the deadline; whether the deadline passed.
-        pub(crate) fn wait<'a, T>(
-            &self,
-            mut guard: Guard<'a, T>,
-            deadline: Option<Instant>,
-        ) -> (Guard<'a, T>, bool) {
-            let timed_out = match deadline {
-                None => {
-                    self.0.wait(&mut guard);
-                    false
-                }
-                Some(at) => self.0.wait_until(&mut guard, at).timed_out(),
-            };
-            (guard, timed_out)
+    /// Parks until unparked or the deadline; whether the deadline passed.
+    pub(crate) fn park_until(deadline: Instant) -> bool {
+        match deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => {
+                std::thread::park_timeout(left);
+                false
+            }
+            _ => true,
         }
     }
 }
@@ -47,7 +37,7 @@ mod imp {
 #[cfg(feature = "model-check")]
 mod imp {
     pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-    pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::{Thread, current, park, yield_now};
     use std::time::Instant;
 
     pub(crate) type Guard<'a, T> = loom::sync::MutexGuard<'a, T>;
@@ -61,24 +51,52 @@ mod imp {
         }
     }
 
-    #[derive(Debug, Default)]
-    pub(crate) struct Condvar(loom::sync::Condvar);
-
-    impl Condvar {
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        /// The model has no clock: deadlines never pass.
-        pub(crate) fn wait<'a, T>(
-            &self,
-            guard: Guard<'a, T>,
-            _deadline: Option<Instant>,
-        ) -> (Guard<'a, T>, bool) {
-            let guard = self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
-            (guard, false)
-        }
+    /// The model has no clock: deadlines never pass.
+    pub(crate) fn park_until(_deadline: Instant) -> bool {
+        park();
+        false
     }
 }
 
 pub(crate) use imp::*;
+
+/// Puts the current thread to sleep; its waker may be called from anywhere, also
+/// before it sleeps.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    waker: Waker,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self { waker: Waker::from(Arc::new(Unpark(current()))) }
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Sleeps until woken, for no reason at all, or until the deadline; whether the
+    /// deadline passed.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
+        match deadline {
+            Some(at) => park_until(at),
+            None => {
+                park();
+                false
+            }
+        }
+    }
+}

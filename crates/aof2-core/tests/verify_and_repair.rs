@@ -2,6 +2,8 @@
 //! and records, the intact rest stays readable, and a repair loses exactly what was
 //! damaged.
 
+#![allow(clippy::expect_used)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;

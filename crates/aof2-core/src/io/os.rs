@@ -85,7 +85,7 @@ struct OsFile {
 }
 
 /// Writes zeros where the file system has no call for it.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl OsFile {
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
@@ -163,6 +163,20 @@ impl File for OsFile {
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        if offset >= self.file.metadata()?.len() {
+            return Ok(None);
+        }
+        #[cfg(target_os = "linux")]
+        match rustix::fs::seek(&*self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => return Ok(Some(data)),
+            Err(Errno::NXIO) => return Ok(None),
+            // A file system that does not know its holes: everything may be data.
+            Err(_) => {}
+        }
+        Ok(Some(offset))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -81,6 +81,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
 }
 
 /// An open file.
+#[allow(clippy::len_without_is_empty)]
 pub trait File: Send + Sync + Debug {
     /// Current length.
     fn len(&self) -> io::Result<u64>;
@@ -101,6 +102,9 @@ pub trait File: Send + Sync + Debug {
     /// Gives the blocks of a range, which must not be empty, back; it reads as zeros and must not be written
     /// through a map again before [`File::allocate`].
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// First byte at or behind `offset` that may hold something other than a hole;
+    /// `None` when only holes follow.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
     /// Makes contents and length durable.
     fn sync(&self) -> io::Result<()>;
     /// Maps the first `len` bytes; writable maps need a file opened for writing

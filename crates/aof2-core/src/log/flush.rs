@@ -136,7 +136,7 @@ impl Stream {
         }
         self.gate.arrive();
         loop {
-            match self.durable.wait(deadline, || self.turn(target)) {
+            match self.durable.wait_or_lead(target, deadline, || self.turn(target)) {
                 None => return Err(AofError::Timeout { what: "a flush" }),
                 Some(Turn::Done) => return Ok(()),
                 Some(Turn::Refused(error)) => return Err(error),
@@ -173,7 +173,7 @@ impl Stream {
             tail.position()
         };
         loop {
-            match self.durable.wait(None, || self.turn(target)) {
+            match self.durable.wait_or_lead(target, None, || self.turn(target)) {
                 None | Some(Turn::Done) => return Ok(()),
                 Some(Turn::Refused(error)) => return Err(error),
                 Some(Turn::Lead) => self.lead()?,
@@ -186,8 +186,9 @@ impl Stream {
         self.gate.gather();
         let result = self.sync_appended();
         self.gate.finish_round(&result);
-        // The next leader is among those who look again now.
-        self.durable.nudge();
+        // One wake-up for all that happened: those whose record is durable, and the
+        // next leader.
+        self.durable.nudge_reached();
         result
     }
 
@@ -235,7 +236,7 @@ impl Stream {
             ..self.watermark_body(WatermarkState::Open)
         });
         self.durable_bytes.store(snapshot.bytes, Ordering::Release);
-        self.durable.advance(snapshot.position, snapshot.next_offset);
+        self.durable.store(snapshot.position, snapshot.next_offset);
         let elapsed = start.elapsed();
         self.gate.learn(served, elapsed);
         count(&self.metrics.flushes, 1);

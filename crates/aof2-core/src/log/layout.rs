@@ -86,6 +86,11 @@ impl Layout {
             to_sync.push(ancestor.to_owned());
             missing = ancestor;
         }
+        let known = |dir: PathBuf| storage.exists(&dir).map_err(AofError::io("look for", &dir));
+        if known(self.segments_dir())? && known(self.archive_dir())? && known(self.stream_file())? {
+            // The identity is written once the directories are durable.
+            return Ok(());
+        }
         for dir in [self.segments_dir(), self.archive_dir()] {
             storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
         }

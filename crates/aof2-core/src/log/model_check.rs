@@ -13,7 +13,7 @@ use loom::thread;
 
 use super::position::{Position, Watermark};
 use super::wait::{Signal, WaitQueue};
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, Thread, current, fence, park};
 
 /// Explores with at most three preemptions: where all interleavings are too many.
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
@@ -329,9 +329,8 @@ fn a_relaxed_first_word_would_serve_torn_records() {
 #[derive(Default)]
 struct Careless {
     raised: AtomicU64,
-    sleepers: AtomicUsize,
-    mutex: Mutex<()>,
-    condvar: Condvar,
+    count: AtomicUsize,
+    sleeper: Mutex<Option<Thread>>,
 }
 
 impl Careless {
@@ -340,39 +339,40 @@ impl Careless {
         if fenced {
             fence(Ordering::SeqCst);
         }
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            drop(self.mutex.lock());
-            self.condvar.notify_all();
+        if self.count.load(Ordering::Relaxed) > 0 {
+            let sleeper = self.sleeper.lock().take();
+            if let Some(thread) = sleeper {
+                thread.unpark();
+            }
         }
     }
 
     fn wait(&self, fenced: bool, look_after_announcing: bool) {
         let mut ready = self.raised.load(Ordering::Relaxed) > 0;
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        *self.sleeper.lock() = Some(current());
         if fenced {
             fence(Ordering::SeqCst);
         }
-        let mut guard = self.mutex.lock();
         if look_after_announcing {
             ready = self.raised.load(Ordering::Relaxed) > 0;
         }
         while !ready {
-            (guard, _) = self.condvar.wait(guard, None);
+            park();
             ready = self.raised.load(Ordering::Relaxed) > 0;
         }
-        drop(guard);
     }
 }
 
 fn careless(fenced: bool, look_after_announcing: bool) {
     loom::model(move || {
         let queue = Arc::new(Careless::default());
-        let raiser = {
+        let waiter = {
             let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.raise(fenced))
+            thread::spawn(move || queue.wait(fenced, look_after_announcing))
         };
-        queue.wait(fenced, look_after_announcing);
-        raiser.join().unwrap();
+        queue.raise(fenced);
+        waiter.join().unwrap();
     });
 }
 

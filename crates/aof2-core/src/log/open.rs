@@ -167,7 +167,7 @@ impl Stream {
         if self.tail.lock().active.is_some() {
             return Ok(());
         }
-        self.prepare_step()?;
+        self.prepare_spare(false)?;
         {
             let mut tail = self.tail.lock();
             self.make_room(&mut tail, 0)?;
@@ -176,7 +176,7 @@ impl Stream {
             self.durable.store(position, tail.next_offset);
             self.durable_bytes.store(tail.bytes - SEGMENT_HEADER_LEN as u64, Ordering::Release);
         }
-        self.finalize_step().map(|_| ())
+        Ok(())
     }
 
     /// Makes everything durable, gives unused disk space back and lets the next

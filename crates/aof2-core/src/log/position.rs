@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::wait::WaitQueue;
+use super::wait::{Interest, WaitQueue};
 use crate::format::{RecordId, SegmentId};
 use crate::sync::{AtomicU64, Ordering, yield_now};
 
@@ -96,6 +96,23 @@ impl Watermark {
     #[inline]
     pub(crate) fn nudge(&self) {
         self.queue.notify();
+    }
+
+    /// Lets those look again that wait for what is reached now, and one that can
+    /// lead a flush.
+    pub(crate) fn nudge_reached(&self) {
+        self.queue.notify_reached(self.position().as_u64());
+    }
+
+    /// Waits for `target`, or for a chance to lead the flush that brings it.
+    pub(crate) fn wait_or_lead<T>(
+        &self,
+        target: Position,
+        deadline: Option<Instant>,
+        ready: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let interest = Interest { target: target.as_u64(), can_lead: true };
+        self.queue.wait_for(interest, deadline, ready)
     }
 
     /// [`Watermark::store`] and [`Watermark::nudge`] where no lock is held.

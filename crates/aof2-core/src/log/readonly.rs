@@ -18,7 +18,7 @@ use super::survey::{Found, Survey, settle};
 use super::table::{SegmentEntry, SegmentTable};
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_HEADER_LEN, StreamIdentity, WatermarkBody};
-use crate::io::{ForkStamp, Storage};
+use crate::io::{ForkStamp, OpenMode, Storage};
 use crate::segment::Segment;
 
 /// How long a wait for appended (not yet durable) records may oversleep: nobody
@@ -166,7 +166,12 @@ impl ReadOnly {
         let sealed = self.sealed_limit();
         let mut proven = 0;
         for entry in self.table.snapshot().iter().filter(|e| is_open_ended(e)) {
-            proven = proven.max(self.open_whole(entry)?.scan_tail().proven);
+            let file = self
+                .storage
+                .open(&entry.path, OpenMode::Read)
+                .map_err(AofError::io("open segment", &entry.path))?;
+            let scan = self.open_whole(entry)?.scan_tail(&*file, u64::MAX);
+            proven = proven.max(scan.map_err(AofError::io("scan", &entry.path))?.proven);
         }
         if proven <= sealed.next_offset {
             return Ok(sealed);

@@ -89,7 +89,9 @@ pub(crate) struct Recovery<'a> {
 impl Recovery<'_> {
     pub(crate) fn run(&self, mut survey: Survey) -> Result<Recovered> {
         // A killed writer may have renamed without syncing the directory.
-        self.sync_segments_dir()?;
+        if self.claim.is_none_or(|c| c.state != WatermarkState::Closed) {
+            self.sync_segments_dir()?;
+        }
         self.adopt_spare(&mut survey)?;
         let found = &survey.found;
         let unsealed = self.unsealed_count(found);
@@ -211,7 +213,8 @@ impl Recovery<'_> {
             meta.base_offset = base_offset;
             path = self.layout.segment_path(&meta.file_name());
         }
-        let scan = found.scan(self.storage, meta)?;
+        let claimed = self.claim.map_or(0, |c| c.durable_count);
+        let scan = found.scan(self.storage, meta, claimed)?;
         Ok(Scanned { meta, path, scan, temporary: temporary.then(|| found.path.clone()) })
     }
 

@@ -234,6 +234,12 @@ impl Stream {
     /// Background: makes one spare if fewer are ready than wanted. Returns whether
     /// it did something.
     pub(crate) fn prepare_step(&self) -> Result<bool> {
+        self.prepare_spare(true)
+    }
+
+    /// [`Stream::prepare_step`], or without waiting for the disk: the first segment of
+    /// an opened log.
+    pub(crate) fn prepare_spare(&self, settle: bool) -> Result<bool> {
         let _preparing = self.rollover.preparing.lock();
         if self.is_stopped() {
             return Ok(false);
@@ -249,7 +255,8 @@ impl Stream {
         let bytes = self.rollover.next_bytes.load(Ordering::Acquire);
         let ordinal = self.rollover.next_ordinal.fetch_add(1, Ordering::Relaxed);
         let start = Instant::now();
-        let made = Spare::prepare(&*self.storage, &self.layout.segments_dir(), ordinal, bytes);
+        let dir = self.layout.segments_dir();
+        let made = Spare::prepare(&*self.storage, &dir, ordinal, bytes, settle);
         match made {
             Ok(spare) => {
                 tracing::debug!(bytes, elapsed = ?start.elapsed(), "spare segment ready");

@@ -206,11 +206,19 @@ impl Found {
     }
 
     /// Maps and scans the records. Nobody may be writing the file.
-    pub(crate) fn scan(&self, storage: &dyn Storage, meta: SegmentMeta) -> Result<TailScan> {
+    pub(crate) fn scan(
+        &self,
+        storage: &dyn Storage,
+        meta: SegmentMeta,
+        claimed: u64,
+    ) -> Result<TailScan> {
         let segment = Segment::open_unsealed(storage, &self.path, meta)?;
         let len = segment.map().len();
         segment.map().observe(len).map_err(|e| AofError::io("scan", &self.path)(e.into()))?;
-        Ok(segment.scan_tail())
+        let file = storage
+            .open(&self.path, OpenMode::Read)
+            .map_err(AofError::io("open segment", &self.path))?;
+        segment.scan_tail(&*file, claimed).map_err(AofError::io("scan", &self.path))
     }
 
     pub(crate) fn damage(&self, offset: u64, records: std::ops::Range<u64>, reason: impl Into<String>) -> Damage {
@@ -377,7 +385,7 @@ fn settle_one(
     }
     // No valid footer where one must be: the records themselves still tell.
     tracing::warn!(path = %f.path.display(), "segment footer is missing or damaged; scanning");
-    let scan = f.scan(storage, meta)?;
+    let scan = f.scan(storage, meta, u64::MAX)?;
     let info = SealedInfo {
         record_count: following
             .unwrap_or(0)

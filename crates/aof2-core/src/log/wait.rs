@@ -6,81 +6,142 @@
 //! notifier sees the sleeper or the sleeper sees the state. With nobody waiting,
 //! a notify is one fence and one load.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::planted::{self, Bug};
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, Parker, fence};
+
+/// What a sleeper waits for, so that a notify need not wake those it cannot help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// Wakes only once a notify has reached this value.
+    pub(crate) target: u64,
+    /// Whether it may do the work itself: one such sleeper is woken by every notify.
+    pub(crate) can_lead: bool,
+}
+
+impl Interest {
+    /// Wakes on every notify.
+    const ANY: Self = Self { target: 0, can_lead: false };
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    key: u64,
+    interest: Interest,
+    waker: Waker,
+}
 
 #[derive(Debug, Default)]
-struct Tasks {
+struct Sleepers {
     next_key: u64,
-    wakers: HashMap<u64, Waker>,
+    list: Vec<Sleeper>,
+}
+
+impl Sleepers {
+    fn register(&mut self, key: Option<u64>, interest: Interest, waker: &Waker) -> u64 {
+        let key = key.unwrap_or_else(|| {
+            self.next_key += 1;
+            self.next_key
+        });
+        match self.list.iter_mut().find(|s| s.key == key) {
+            Some(known) => known.waker.clone_from(waker),
+            None => self.list.push(Sleeper { key, interest, waker: waker.clone() }),
+        }
+        key
+    }
 }
 
 /// Threads and tasks waiting for a condition that lives elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueue {
-    sleepers: AtomicUsize,
-    tasks: Mutex<Tasks>,
-    condvar: Condvar,
+    count: AtomicUsize,
+    sleepers: Mutex<Sleepers>,
 }
 
 impl WaitQueue {
     /// Lets everyone look at the condition again. Call after changing the state.
     #[inline]
     pub(crate) fn notify(&self) {
+        self.notify_reached(u64::MAX);
+    }
+
+    /// Lets those look again whose target is reached, and one that can lead.
+    #[inline]
+    pub(crate) fn notify_reached(&self, reached: u64) {
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.wake_all();
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.wake(reached);
         }
     }
 
     #[cold]
-    fn wake_all(&self) {
+    fn wake(&self, reached: u64) {
         if planted::is(Bug::LostWakeup) {
             return;
         }
-        let wakers = {
-            let mut tasks = self.tasks.lock();
-            std::mem::take(&mut tasks.wakers)
+        let mut leader_chosen = false;
+        let woken: Vec<Sleeper> = {
+            let mut sleepers = self.sleepers.lock();
+            let mut woken = Vec::with_capacity(sleepers.list.len());
+            let mut i = 0;
+            while let Some(sleeper) = sleepers.list.get(i) {
+                let leads = sleeper.interest.can_lead && !leader_chosen;
+                if sleeper.interest.target <= reached {
+                    woken.push(sleepers.list.swap_remove(i));
+                } else if leads {
+                    leader_chosen = true;
+                    woken.push(sleepers.list.swap_remove(i));
+                } else {
+                    i += 1;
+                }
+            }
+            woken
         };
-        self.condvar.notify_all();
-        for waker in wakers.into_values() {
-            waker.wake();
+        for sleeper in woken {
+            sleeper.waker.wake();
         }
+    }
+
+    /// Whether nobody is registered.
+    #[cfg(all(test, feature = "model-check"))]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0 && self.sleepers.lock().list.is_empty()
     }
 
     /// Blocks the thread until `ready` gives a value; `None` at the deadline.
     pub(crate) fn wait<T>(
         &self,
         deadline: Option<Instant>,
+        ready: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        self.wait_for(Interest::ANY, deadline, ready)
+    }
+
+    /// [`WaitQueue::wait`], woken only when it matters.
+    pub(crate) fn wait_for<T>(
+        &self,
+        interest: Interest,
+        deadline: Option<Instant>,
         mut ready: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         if let Some(value) = ready() {
             return Some(value);
         }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let mut guard = self.tasks.lock();
-        let mut timed_out = false;
-        let value = loop {
-            // Checked under the mutex that `wake_all` takes: a state change after
-            // this look finds us inside `wait` and its notify reaches us.
+        let parker = Parker::new();
+        let mut registered = Registered { queue: self, key: None };
+        loop {
+            registered.register(interest, parker.waker());
             if let Some(value) = ready() {
-                break Some(value);
+                return Some(value);
             }
-            if timed_out {
-                break None;
+            if parker.park(deadline) {
+                return ready();
             }
-            (guard, timed_out) = self.condvar.wait(guard, deadline);
-        };
-        drop(guard);
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        value
+        }
     }
 
     /// The same for a task. Dropping the future leaves no trace.
@@ -88,22 +149,42 @@ impl WaitQueue {
     where
         F: FnMut() -> Option<T> + Unpin,
     {
-        Waiting { queue: self, ready, key: None }
+        Waiting { registered: Registered { queue: self, key: None }, ready }
     }
+}
 
-    /// Whether nobody waits.
-    #[cfg(all(test, feature = "model-check"))]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.sleepers.load(Ordering::SeqCst) == 0 && self.tasks.lock().wakers.is_empty()
+/// A place in the queue, given up when it is dropped.
+#[derive(Debug)]
+struct Registered<'a> {
+    queue: &'a WaitQueue,
+    key: Option<u64>,
+}
+
+impl Registered<'_> {
+    /// Announces the sleeper. The caller looks at the condition afterwards.
+    fn register(&mut self, interest: Interest, waker: &Waker) {
+        if self.key.is_none() {
+            self.queue.count.fetch_add(1, Ordering::SeqCst);
+        }
+        self.key = Some(self.queue.sleepers.lock().register(self.key, interest, waker));
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.queue.sleepers.lock().list.retain(|s| s.key != key);
+            self.queue.count.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
 /// Future of [`WaitQueue::wait_async`].
 #[derive(Debug)]
 pub(crate) struct Waiting<'a, F> {
-    queue: &'a WaitQueue,
+    registered: Registered<'a>,
     ready: F,
-    key: Option<u64>,
 }
 
 impl<T, F> Future for Waiting<'_, F>
@@ -117,31 +198,11 @@ where
         if let Some(value) = (this.ready)() {
             return Poll::Ready(value);
         }
-        let key = match this.key {
-            Some(key) => key,
-            None => {
-                this.queue.sleepers.fetch_add(1, Ordering::SeqCst);
-                let mut tasks = this.queue.tasks.lock();
-                let key = tasks.next_key;
-                tasks.next_key += 1;
-                *this.key.insert(key)
-            }
-        };
-        this.queue.tasks.lock().wakers.insert(key, cx.waker().clone());
-        fence(Ordering::SeqCst);
+        this.registered.register(Interest::ANY, cx.waker());
         // The state may have changed before the waker was in place.
         match (this.ready)() {
             Some(value) => Poll::Ready(value),
             None => Poll::Pending,
-        }
-    }
-}
-
-impl<F> Drop for Waiting<'_, F> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.queue.tasks.lock().wakers.remove(&key);
-            self.queue.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Scanning a segment that has no footer: where do its records end, and is that
 //! end a torn tail or damage?
 
+use std::io;
+
 use super::Segment;
 use crate::format::{RecordFault, RecordFlags, RecordHead, SEGMENT_HEADER_LEN, SegmentFormat};
+use crate::io::File;
 
 /// Why a scan stopped where it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +38,8 @@ pub struct TailScan {
     /// Every record below this logical offset had been durable, as proved by the
     /// `durable_lag` of a surviving record, before or behind the stop.
     pub proven: u64,
-    /// Byte where the first record at or above `proven` starts: what recovery has
-    /// to make durable again starts here.
+    /// Byte where the first record at or above `proven` starts, if that was not
+    /// claimed already: what recovery has to make durable again starts here.
     pub proven_end: u32,
     /// First valid record behind the stop: its byte and logical offset.
     pub beyond: Option<(u32, Option<u64>)>,
@@ -56,8 +59,10 @@ impl TailScan {
 impl Segment {
     /// Walks the records from the start of the segment to the first that does not
     /// validate, then looks behind it for survivors. The map must be final: call it
-    /// on files nobody writes.
-    pub fn scan_tail(&self) -> TailScan {
+    /// on files nobody writes. `file` is the same file, asked for its holes; `claimed`
+    /// is what is known to be durable anyway (logical offset), so that only proof of
+    /// more is located.
+    pub fn scan_tail(&self, file: &dyn File, claimed: u64) -> io::Result<TailScan> {
         let space = self.map().bytes(0, self.map().len()).unwrap_or_default();
         let mut scan = TailScan {
             end: SEGMENT_HEADER_LEN as u32,
@@ -71,9 +76,11 @@ impl Segment {
             dirty_beyond: false,
         };
         scan.stop = self.walk_valid(space, &mut scan);
-        self.look_beyond(space, &mut scan);
-        scan.proven_end = self.proven_end(space, &scan);
-        scan
+        self.look_beyond(space, file, &mut scan)?;
+        if scan.proven > claimed {
+            scan.proven_end = self.proven_end(space, &scan);
+        }
+        Ok(scan)
     }
 
     /// Where the first record that nothing proves durable starts.
@@ -118,18 +125,40 @@ impl Segment {
 
     /// Survivors behind the stop are never kept, but a later record may prove that
     /// the missing one had been durable.
-    fn look_beyond(&self, space: &[u8], scan: &mut TailScan) {
-        let rest = space.get(scan.end as usize..).unwrap_or_default();
-        let Some(first_dirty) = rest.iter().position(|&b| b != 0) else { return };
+    fn look_beyond(&self, space: &[u8], file: &dyn File, scan: &mut TailScan) -> io::Result<()> {
+        let Some(first_dirty) = first_dirty(space, file, scan.end as usize)? else { return Ok(()) };
         scan.dirty_beyond = true;
         let expected = self.meta().first_offset + scan.record_count;
-        let mut from = scan.end as usize + first_dirty / 8 * 8;
+        let mut from = first_dirty / 8 * 8;
         while let Some((at, head)) = resync(self, space, from, expected) {
             scan.beyond.get_or_insert((at as u32, head.logical_offset));
             scan.prove(&head, head.logical_offset.unwrap_or(0));
             from = at + head.record_len as usize;
         }
+        Ok(())
     }
+}
+
+/// First byte at or behind `from` that is not zero. Holes are skipped without being
+/// read: most of a fresh segment is one.
+fn first_dirty(space: &[u8], file: &dyn File, mut from: usize) -> io::Result<Option<usize>> {
+    const WINDOW: usize = 1 << 20;
+    const ZEROS: [u8; 4096] = [0; 4096];
+    while let Some(data) = file.next_data(from as u64)? {
+        let start = usize::try_from(data).unwrap_or(usize::MAX).max(from);
+        let Some(window) = space.get(start..(start + WINDOW).min(space.len())) else { break };
+        if window.is_empty() {
+            break;
+        }
+        for (i, chunk) in window.chunks(ZEROS.len()).enumerate() {
+            if *chunk != ZEROS[..chunk.len()] {
+                let byte = chunk.iter().position(|&b| b != 0).unwrap_or(0);
+                return Ok(Some(start + i * ZEROS.len() + byte));
+            }
+        }
+        from = start + window.len();
+    }
+    Ok(None)
 }
 
 impl TailScan {

@@ -21,15 +21,18 @@ pub struct Spare {
 
 impl Spare {
     /// Allocates and faults in a file of `segment_bytes`. Slow, meant for the
-    /// background: a full disk shows here and not as a crash of an append.
+    /// background: a full disk shows here and not as a crash of an append. With
+    /// `settle`, length and block map reach the disk here, so that the first flush of
+    /// records does not pay for them.
     pub fn prepare(
         storage: &dyn Storage,
         dir: &Path,
         ordinal: u64,
         segment_bytes: u32,
+        settle: bool,
     ) -> Result<Self> {
         let path = dir.join(SpareFileName { ordinal }.to_string());
-        let made = Self::fill(storage, &path, segment_bytes);
+        let made = Self::fill(storage, &path, segment_bytes, settle);
         if made.is_err() {
             // Half a spare is worth nothing and may be what filled the disk.
             let _ = storage.remove(&path);
@@ -37,13 +40,13 @@ impl Spare {
         made
     }
 
-    fn fill(storage: &dyn Storage, path: &Path, segment_bytes: u32) -> Result<Self> {
+    fn fill(storage: &dyn Storage, path: &Path, segment_bytes: u32, settle: bool) -> Result<Self> {
         let file = storage.create_new(path).map_err(AofError::io("create segment", path))?;
         file.allocate(u64::from(segment_bytes))
             .map_err(AofError::io("allocate segment", path))?;
-        // Length and block map reach the disk here, so that the first flush of
-        // records does not pay for them.
-        file.sync().map_err(AofError::io("sync new segment", path))?;
+        if settle {
+            file.sync().map_err(AofError::io("sync new segment", path))?;
+        }
         let map = file
             .map(segment_bytes as usize, true)
             .map_err(AofError::io("map segment", path))?;

@@ -154,6 +154,11 @@ impl File for SimFile {
         self.change(Op::PunchHole, |contents| contents.punch(offset, len))
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        // Knows no holes: everything may be data.
+        Ok((offset < self.len()?).then_some(offset))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.opened.sync(Op::Sync, None)
     }

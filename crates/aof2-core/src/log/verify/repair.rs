@@ -132,13 +132,22 @@ impl<'a> Repair<'a> {
             let unsealed = here.facts.ends.sealed().is_none();
             let must_seal =
                 unsealed && (fills_end || last_sealed.is_some_and(|last| i < last));
-            if is_damaged(here) || must_seal || self.needs_new_header(&here.facts, base) {
+            let rebuilds = is_damaged(here) || must_seal;
+            if !rebuilds && here.facts.is_blank() {
+                // Never used; whoever opens the log removes it.
+                continue;
+            }
+            if rebuilds || self.needs_new_header(&here.facts, base) {
                 self.rebuild(log, here, base)?;
                 torn = here.is_torn;
             } else if here.facts.ends.given != here.facts.ends.name
                 || base != here.facts.ends.given.base_offset
             {
                 self.rename(log, &here.facts, base)?;
+            }
+            if here.is_torn && !torn {
+                // Nothing from here on had been durable: recovery's business, not ours.
+                return Ok(());
             }
             self.base = Some(base + u64::from(here.facts.walk.end));
         }

@@ -250,11 +250,10 @@ impl<'a> Walker<'a> {
             self.offset = end;
             return;
         }
-        if let Some(lag) = head.durable_lag.filter(|&lag| lag != u32::MAX) {
-            if !head.flags.contains(RecordFlags::GAP) {
-                let proven = self.offset.saturating_sub(u64::from(lag));
-                self.walk.proven = self.walk.proven.max(proven);
-            }
+        let is_gap = head.flags.contains(RecordFlags::GAP);
+        if let Some(lag) = head.durable_lag.filter(|&lag| lag != u32::MAX && !is_gap) {
+            let proven = self.offset.saturating_sub(u64::from(lag));
+            self.walk.proven = self.walk.proven.max(proven);
         }
         self.note_timestamp(head.timestamp_ms);
         self.walk.intact_count += 1;

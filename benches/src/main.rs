@@ -5,7 +5,6 @@ mod bounds;
 mod engine;
 mod machine;
 mod measure;
-#[cfg(feature = "ours")]
 mod ours;
 mod payload;
 mod peers;
@@ -117,14 +116,8 @@ fn measure_all(
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-#[cfg(feature = "ours")]
 fn ours() -> Option<Rc<dyn Engine>> {
     Some(Rc::new(ours::Aof2))
-}
-
-#[cfg(not(feature = "ours"))]
-fn ours() -> Option<Rc<dyn Engine>> {
-    None
 }
 
 fn chosen_rows(arguments: &Arguments) -> Result<Vec<Row>> {

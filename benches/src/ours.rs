@@ -29,14 +29,22 @@ impl Engine for Aof2 {
     }
 
     fn create(&self, dir: &Path, plan: &Plan) -> Result<Box<dyn Log>> {
-        self.open(dir, plan)
+        let log = open(dir, plan)?;
+        if plan.kind == Kind::Durable {
+            log.log.warm_up()?;
+        }
+        Ok(Box::new(log))
     }
 
     fn open(&self, dir: &Path, plan: &Plan) -> Result<Box<dyn Log>> {
-        let manager = AofManager::new(ManagerConfig::for_one_stream())?;
-        let log = manager.open(config(dir, plan))?;
-        Ok(Box::new(Aof2Log { log, ids: Vec::new(), keeps_ids: plan.kind == Kind::RandomRead }))
+        Ok(Box::new(open(dir, plan)?))
     }
+}
+
+fn open(dir: &Path, plan: &Plan) -> Result<Aof2Log> {
+    let manager = AofManager::new(ManagerConfig::for_one_stream())?;
+    let log = manager.open(config(dir, plan))?;
+    Ok(Aof2Log { log, ids: Vec::new(), keeps_ids: plan.kind == Kind::RandomRead })
 }
 
 fn config(dir: &Path, plan: &Plan) -> AofConfig {

@@ -48,12 +48,10 @@ impl Storage for OsStorage {
         let file = OpenOptions::new()
             .read(true)
             .write(mode == OpenMode::ReadWrite)
-            // A FIFO in a segment's place must not make us wait for a peer.
+            // A FIFO in a file's place must not make us wait for a peer; reading it, or a
+            // directory, fails.
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
         Ok(Arc::new(OsFile { file: Arc::new(file) }))
     }
 

@@ -312,6 +312,20 @@ impl Aof {
         self.stream().seal_now(None)
     }
 
+    /// Writes every block of the active segment once and faults its pages in, so that
+    /// the first appends and flushes cost what all others do. For a stream that flushes
+    /// little at a time, later segments are prepared like this in the background.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.warm_up()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn warm_up(&self) -> Result<()> {
+        self.stream().warm_up()
+    }
+
     // ---- durability ----
 
     /// Returns when everything appended before the call is durable.
@@ -388,6 +402,9 @@ impl Aof {
         stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
         let reached = || {
+            if level == Level::Appended {
+                stream.meet_appends();
+            }
             if watermark.count() >= count {
                 return Some(Ok(()));
             }
@@ -407,6 +424,9 @@ impl Aof {
         stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
         let reached = || {
+            if level == Level::Appended {
+                stream.meet_appends();
+            }
             if watermark.count() >= count {
                 return Some(Ok(()));
             }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::metrics::count;
 use super::position::Position;
 use super::stream::Stream;
-use super::wait::WaitQueue;
+use super::wait::{Interest, WaitQueue};
 use crate::error::{AofError, Result};
 use crate::format::{WatermarkBody, WatermarkState};
 use crate::planted::{self, Bug};
@@ -21,6 +21,8 @@ use crate::segment::SegmentFlush;
 
 /// Longest time a leader waits for company, whatever syncs cost.
 const GATHER_MAX: Duration = Duration::from_millis(1);
+/// Syncs of fewer bytes than this on average make a stream one of small flushes.
+const LITTLE_BYTES: u64 = 128 << 10;
 /// Rounds without gathering after company failed to come.
 const GATHER_PAUSE: usize = 16;
 
@@ -34,6 +36,8 @@ pub(crate) struct FlushGate {
     expected: AtomicUsize,
     pause: AtomicUsize,
     sync_ns: AtomicU64,
+    /// Average bytes of a sync.
+    sync_bytes: AtomicU64,
     arrivals: WaitQueue,
     /// Rounds finished, well or not: changes whenever waiting may be over.
     rounds: AtomicU64,
@@ -45,8 +49,8 @@ pub(crate) struct FlushGate {
 impl FlushGate {
     /// A caller wants what it appended durable.
     fn arrive(&self) {
-        self.arrived.fetch_add(1, Ordering::AcqRel);
-        self.arrivals.notify();
+        let arrived = self.arrived.fetch_add(1, Ordering::AcqRel) + 1;
+        self.arrivals.notify_reached(arrived as u64);
     }
 
     pub(crate) fn rounds(&self) -> u64 {
@@ -56,6 +60,12 @@ impl FlushGate {
     /// The failure of a round after `seen`, if no later one succeeded.
     pub(crate) fn failure_since(&self, seen: u64) -> Option<AofError> {
         self.failure.lock().as_ref().filter(|(round, _)| *round > seen).map(|(_, e)| e.clone())
+    }
+
+    /// Whether syncs are small, so that each one's fixed cost matters.
+    pub(crate) fn flushes_little(&self) -> bool {
+        let average = self.sync_bytes.load(Ordering::Relaxed);
+        self.rounds() >= 8 && average < LITTLE_BYTES
     }
 
     fn finish_round(&self, result: &Result<()>) {
@@ -68,7 +78,7 @@ impl FlushGate {
         self.busy.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Waits a fraction of a sync for the callers that the last rounds had. Without
+    /// Waits up to the time of a sync for the callers that the last rounds had. Without
     /// it, callers that were just woken miss the next sync and every record costs
     /// two half-empty syncs.
     fn gather(&self) {
@@ -80,9 +90,10 @@ impl FlushGate {
             self.pause.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let patience = Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed) / 2);
+        let patience = Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed));
         let deadline = Instant::now() + patience.min(GATHER_MAX);
-        let came = self.arrivals.wait(Some(deadline), || {
+        let company = Interest { target: expected as u64, can_lead: false };
+        let came = self.arrivals.wait_for(company, Some(deadline), || {
             (self.arrived.load(Ordering::Acquire) >= expected).then_some(())
         });
         if came.is_none() {
@@ -92,12 +103,14 @@ impl FlushGate {
 
     /// Learns from a finished round: those it served and those that came meanwhile
     /// may all want the next one.
-    fn learn(&self, served: usize, elapsed: Duration) {
+    fn learn(&self, served: usize, elapsed: Duration, bytes: u64) {
         let company = served + self.arrived.load(Ordering::Acquire);
         self.expected.store(company, Ordering::Relaxed);
         let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let average = self.sync_ns.load(Ordering::Relaxed);
         self.sync_ns.store(average - average / 8 + ns / 8, Ordering::Relaxed);
+        let average = self.sync_bytes.load(Ordering::Relaxed);
+        self.sync_bytes.store(average - average / 8 + bytes / 8, Ordering::Relaxed);
     }
 }
 
@@ -238,7 +251,7 @@ impl Stream {
         self.durable_bytes.store(snapshot.bytes, Ordering::Release);
         self.durable.store(snapshot.position, snapshot.next_offset);
         let elapsed = start.elapsed();
-        self.gate.learn(served, elapsed);
+        self.gate.learn(served, elapsed, synced);
         count(&self.metrics.flushes, 1);
         count(&self.metrics.flushed_bytes, synced);
         self.metrics.flush_ns.record_ns(elapsed);

@@ -23,6 +23,7 @@ use crate::format::{
     SEGMENT_HEADER_LEN, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
+use crate::segment::Settle;
 
 impl Stream {
     /// Locks, recovers and opens. When it returns, everything it found is durable
@@ -167,7 +168,7 @@ impl Stream {
         if self.tail.lock().active.is_some() {
             return Ok(());
         }
-        self.prepare_spare(false)?;
+        self.prepare_spare(Settle::Nothing)?;
         {
             let mut tail = self.tail.lock();
             self.make_room(&mut tail, 0)?;

@@ -91,6 +91,13 @@ impl Watermark {
         self.settled.store(count, Ordering::Release);
     }
 
+    /// Whether anybody waits. Exact only for waiters that took the lock under which
+    /// the caller stored; see `Stream::meet_appends`.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.queue.has_sleepers()
+    }
+
     /// Lets waiters look again: the watermark moved, the stream stopped, or flush
     /// leadership became free.
     #[inline]

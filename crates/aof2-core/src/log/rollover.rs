@@ -19,7 +19,7 @@ use super::wait::Signal;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
 use crate::planted::{self, Bug};
-use crate::segment::{SealRequest, Segment, SegmentFlush, SegmentMeta, Spare};
+use crate::segment::{SealRequest, Segment, SegmentFlush, SegmentMeta, Settle, Spare};
 
 /// A segment that fills faster than this makes the next one twice as large.
 const GROW_BELOW: Duration = Duration::from_secs(2);
@@ -234,12 +234,14 @@ impl Stream {
     /// Background: makes one spare if fewer are ready than wanted. Returns whether
     /// it did something.
     pub(crate) fn prepare_step(&self) -> Result<bool> {
-        self.prepare_spare(true)
+        self.prepare_spare(match self.gate.flushes_little() {
+            true => Settle::Blocks,
+            false => Settle::Length,
+        })
     }
 
-    /// [`Stream::prepare_step`], or without waiting for the disk: the first segment of
-    /// an opened log.
-    pub(crate) fn prepare_spare(&self, settle: bool) -> Result<bool> {
+    /// [`Stream::prepare_step`] with a given care.
+    pub(crate) fn prepare_spare(&self, settle: Settle) -> Result<bool> {
         let _preparing = self.rollover.preparing.lock();
         if self.is_stopped() {
             return Ok(false);
@@ -408,6 +410,16 @@ impl Stream {
         let _preparing = self.rollover.preparing.lock();
         if let Err(error) = self.discard_spares() {
             tracing::warn!(%error, "spare segment stays on disk");
+        }
+    }
+
+    /// Prepares the active segment as well as a spare can be.
+    pub(crate) fn warm_up(&self) -> Result<()> {
+        self.check_not_forked()?;
+        let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));
+        match flush {
+            Some(flush) => flush.write_blocks_once().map_err(|e| self.poison(&e)),
+            None => Ok(()),
         }
     }
 

@@ -78,6 +78,9 @@ impl Stream {
     }
 
     fn look_beyond(&self, visibility: Visibility, seen: Position) -> Option<Waited> {
+        if visibility == Visibility::Appended {
+            self.meet_appends();
+        }
         if self.watermark(visibility).position() > seen {
             return Some(Waited::Moved);
         }

@@ -128,8 +128,11 @@ impl Stream {
         }
         let result = self.write_record(&mut tail, payload, options)?;
         self.publish_appended(&mut tail);
+        let wanted = self.appended.has_sleepers();
         drop(tail);
-        self.appended.nudge();
+        if wanted {
+            self.appended.nudge();
+        }
         if let Some(start) = sample {
             self.metrics.append_ns.record_ns(start.elapsed());
             tracing::trace!(offset = result.offset, id = %result.id, bytes = payload.len(), "append");
@@ -166,8 +169,11 @@ impl Stream {
             ids.push(self.write_record(&mut tail, payload.as_ref(), options)?.id);
         }
         self.publish_appended(&mut tail);
+        let wanted = self.appended.has_sleepers();
         drop(tail);
-        self.appended.nudge();
+        if wanted {
+            self.appended.nudge();
+        }
         Ok(AppendedBatch { ids, first_offset })
     }
 
@@ -247,6 +253,14 @@ impl Stream {
         tail.next_offset = offset + 1;
         tail.bytes += u64::from(written.end - before);
         Ok(Appended { id: written.id, offset })
+    }
+
+    /// Orders a waiter for `appended` with the appends: called after it announced
+    /// itself and before it looks. Whoever appends after this sees the sleeper inside
+    /// the same lock, whoever appended before is seen by the look. So an append needs
+    /// no fence of its own.
+    pub(crate) fn meet_appends(&self) {
+        drop(self.tail.lock());
     }
 
     #[inline]

@@ -63,6 +63,13 @@ pub(crate) struct WaitQueue {
 }
 
 impl WaitQueue {
+    /// Whether anybody is registered, without a fence: for callers that are ordered
+    /// with the sleepers by a lock of their own.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// Lets everyone look at the condition again. Call after changing the state.
     #[inline]
     pub(crate) fn notify(&self) {

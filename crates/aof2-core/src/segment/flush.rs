@@ -232,6 +232,14 @@ impl SegmentFlush {
         }
     }
 
+    /// Writes every block once and faults the pages in again, so that small flushes
+    /// do not pay for blocks that were only reserved.
+    pub fn write_blocks_once(&self) -> Result<()> {
+        self.file.sync().map_err(AofError::io("sync segment", self.segment.path()))?;
+        self.fault_in_rest();
+        Ok(())
+    }
+
     /// Faults in the pages that are still to be written.
     pub fn fault_in_rest(&self) {
         let map = self.segment.map();

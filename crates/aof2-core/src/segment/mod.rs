@@ -20,4 +20,4 @@ pub use flush::{SealRequest, SegmentFlush};
 pub(crate) use index::IndexPoint;
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};
-pub use spare::Spare;
+pub use spare::{Settle, Spare};

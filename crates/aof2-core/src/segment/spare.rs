@@ -19,17 +19,27 @@ pub struct Spare {
     segment_bytes: u32,
 }
 
+/// How much of a spare reaches the disk before it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settle {
+    /// Nothing: the first segment of an opened log should not wait for the disk.
+    Nothing,
+    /// Length and block map, so that the first flush does not pay for them.
+    Length,
+    /// Every block is written once. Costs writing the segment twice, and spares every
+    /// small flush the conversion of blocks that were only reserved.
+    Blocks,
+}
+
 impl Spare {
     /// Allocates and faults in a file of `segment_bytes`. Slow, meant for the
-    /// background: a full disk shows here and not as a crash of an append. With
-    /// `settle`, length and block map reach the disk here, so that the first flush of
-    /// records does not pay for them.
+    /// background: a full disk shows here and not as a crash of an append.
     pub fn prepare(
         storage: &dyn Storage,
         dir: &Path,
         ordinal: u64,
         segment_bytes: u32,
-        settle: bool,
+        settle: Settle,
     ) -> Result<Self> {
         let path = dir.join(SpareFileName { ordinal }.to_string());
         let made = Self::fill(storage, &path, segment_bytes, settle);
@@ -40,18 +50,33 @@ impl Spare {
         made
     }
 
-    fn fill(storage: &dyn Storage, path: &Path, segment_bytes: u32, settle: bool) -> Result<Self> {
+    fn fill(
+        storage: &dyn Storage,
+        path: &Path,
+        segment_bytes: u32,
+        settle: Settle,
+    ) -> Result<Self> {
         let file = storage.create_new(path).map_err(AofError::io("create segment", path))?;
         file.allocate(u64::from(segment_bytes))
             .map_err(AofError::io("allocate segment", path))?;
-        if settle {
-            file.sync().map_err(AofError::io("sync new segment", path))?;
+        let sync = || file.sync().map_err(AofError::io("sync new segment", path));
+        if settle == Settle::Length {
+            sync()?;
         }
         let map = file
             .map(segment_bytes as usize, true)
             .map_err(AofError::io("map segment", path))?;
-        map.fault_in(0, segment_bytes as usize).map_err(AofError::io("fault in segment", path))?;
-        Self::from_map(path.to_owned(), file, Arc::new(map), segment_bytes)
+        let fault_in = || {
+            map.fault_in(0, segment_bytes as usize).map_err(AofError::io("fault in segment", path))
+        };
+        fault_in()?;
+        if settle == Settle::Blocks {
+            // Faulting in made every page dirty with zeros; writing them back makes the
+            // kernel watch for the next store, so fault in once more.
+            sync()?;
+            fault_in()?;
+        }
+        Self::from_map(path.to_owned(), Arc::clone(&file), Arc::new(map), segment_bytes)
     }
 
     pub(super) fn from_map(

@@ -69,10 +69,7 @@ fn check_gap(codec: &RecordCodec, record: &DecodedRecord<'_>) {
     let len = record.head.record_len as usize;
     let bytes = codec.encode_gap(offset, gap.lost_count, len).unwrap();
     let again = codec.decode(&bytes).unwrap().unwrap();
-    assert_eq!(
-        (again.gap(), again.head.record_len as usize),
-        (Some(gap), len)
-    );
+    assert_eq!((again.gap(), again.head.record_len as usize), (Some(gap), len));
 }
 
 /// The record with the checksum that the documented bytes have, computed in the

@@ -26,10 +26,7 @@ fn check(bytes: &[u8]) {
             Ok(Some(footer)) => {
                 assert!((64..=SEGMENT_BYTES_MAX - 64).contains(&footer.durable_bytes));
                 assert!(footer.durable_bytes.is_multiple_of(8));
-                assert_eq!(
-                    SegmentFooter::decode(format, &footer.encode()),
-                    Ok(Some(footer))
-                );
+                assert_eq!(SegmentFooter::decode(format, &footer.encode()), Ok(Some(footer)));
             }
             Ok(None) => assert!(bytes[..64].iter().all(|byte| *byte == 0)),
             Err(_) => {}

@@ -7,10 +7,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     check(bytes);
     // The same text under a valid checksum line.
-    let end = bytes
-        .windows(7)
-        .position(|key| key == b"\ncrc64 ")
-        .map_or(bytes.len(), |at| at + 1);
+    let end = bytes.windows(7).position(|key| key == b"\ncrc64 ").map_or(bytes.len(), |at| at + 1);
     let text = &bytes[..end];
     let line = format!("crc64 {:016x}\n", crc64(text));
     check(&[text, line.as_bytes()].concat());

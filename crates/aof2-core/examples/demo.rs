@@ -57,10 +57,8 @@ fn write_until_killed(root: &Path) -> Outcome<()> {
 
 fn run_and_kill_writer(root: &Path) -> Outcome<u64> {
     println!("1. A writer process appends events and flushes every 1,000.");
-    let mut child = Command::new(std::env::current_exe()?)
-        .env(WRITER, root)
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child =
+        Command::new(std::env::current_exe()?).env(WRITER, root).stdout(Stdio::piped()).spawn()?;
     let mut durable = 0;
     for line in BufReader::new(child.stdout.take().ok_or("no output")?).lines() {
         durable = line?.trim().parse()?;
@@ -106,7 +104,10 @@ fn verify(root: &Path) -> Outcome<()> {
     let report = aof2_core::verify(root)?;
     let health = if report.is_healthy() { "healthy" } else { "DAMAGED" };
     let (segments, mb) = (report.segments.len(), report.bytes as f64 / 1e6);
-    println!("   {segments} segments, {} records, {mb:.1} MB: {health}.\n", group(report.record_count));
+    println!(
+        "   {segments} segments, {} records, {mb:.1} MB: {health}.\n",
+        group(report.record_count)
+    );
     if !report.is_healthy() {
         return Err("the log is damaged".into());
     }
@@ -144,7 +145,7 @@ fn group(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

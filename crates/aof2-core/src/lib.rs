@@ -40,8 +40,8 @@ pub use log::{
     Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan, ScanOptions,
     SealedInfo, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
 };
-pub use manager::{AofManager, ManagerConfig};
 pub use log::{
     LostRange, Problem, ProblemKind, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
+pub use manager::{AofManager, ManagerConfig};

@@ -1,6 +1,8 @@
 //! A log on real files: what is appended is what is read, across rollovers,
 //! reopening and processes' worth of handles.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::time::Duration;
 
 use aof2_core::*;

@@ -115,7 +115,11 @@ fn many_threads_append_and_flush_on_one_handle() {
                     for sequence in 0..EACH {
                         let payload = numbered(thread, sequence);
                         let appended = log
-                            .append_record_with_timeout(&payload, &AppendOptions::default(), PATIENCE)
+                            .append_record_with_timeout(
+                                &payload,
+                                &AppendOptions::default(),
+                                PATIENCE,
+                            )
                             .unwrap();
                         offsets.push(appended.offset);
                         if sequence % 100 == thread {
@@ -298,13 +302,15 @@ fn a_follower_gets_the_rest_and_then_the_end_when_the_log_is_closed() {
 fn an_append_that_times_out_wrote_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let idle = idle_runtime();
-    let log = AofManager::on_runtime(idle.handle().clone()).open(tight(&dir.path().join("log"))).unwrap();
+    let log =
+        AofManager::on_runtime(idle.handle().clone()).open(tight(&dir.path().join("log"))).unwrap();
     let before = blocked(&log);
     assert!(before > 0);
     for timeout in [Duration::ZERO, Duration::from_millis(5)] {
         let refused = log.append_record_with_timeout(&[1; 500], &AppendOptions::default(), timeout);
         assert!(matches!(refused, Err(AofError::Timeout { .. })), "{refused:?}");
-        let refused = log.append_batch_with_timeout(&[[1; 500]], &AppendOptions::default(), Some(timeout));
+        let refused =
+            log.append_batch_with_timeout(&[[1; 500]], &AppendOptions::default(), Some(timeout));
         assert!(matches!(refused, Err(AofError::Timeout { .. })), "{refused:?}");
     }
     assert_eq!(log.watermarks().appended, before);
@@ -362,7 +368,9 @@ fn waiters_wake_when_the_log_is_poisoned() {
     let (append, wait, flush) = rt.block_on(in_time(async {
         let fill = async {
             loop {
-                if let Err(error) = log.append_record_async(&[2; 500], &AppendOptions::default()).await {
+                if let Err(error) =
+                    log.append_record_async(&[2; 500], &AppendOptions::default()).await
+                {
                     return error;
                 }
             }
@@ -448,7 +456,8 @@ fn tasks_append_flush_and_follow_on_the_callers_runtime() {
 fn a_cancelled_append_wrote_nothing_or_exactly_once() {
     let dir = tempfile::tempdir().unwrap();
     let idle = idle_runtime();
-    let log = AofManager::on_runtime(idle.handle().clone()).open(tight(&dir.path().join("log"))).unwrap();
+    let log =
+        AofManager::on_runtime(idle.handle().clone()).open(tight(&dir.path().join("log"))).unwrap();
     let options = AppendOptions::default();
     // Never polled.
     drop(log.append_record_async(b"never", &options));
@@ -530,9 +539,11 @@ fn a_cancelled_follow_misses_nothing() {
 fn one_manager_runs_fifty_streams_and_closes_them_all() {
     const STREAMS: u64 = 50;
     let dir = tempfile::tempdir().unwrap();
-    let manager = AofManager::new(ManagerConfig { worker_threads: 2, blocking_threads_max: 4 }).unwrap();
-    let logs: Vec<Aof> =
-        (0..STREAMS).map(|i| manager.open(small(&dir.path().join(format!("s{i}")))).unwrap()).collect();
+    let manager =
+        AofManager::new(ManagerConfig { worker_threads: 2, blocking_threads_max: 4 }).unwrap();
+    let logs: Vec<Aof> = (0..STREAMS)
+        .map(|i| manager.open(small(&dir.path().join(format!("s{i}")))).unwrap())
+        .collect();
     assert_eq!(manager.open_streams(), 50);
     std::thread::scope(|scope| {
         for part in logs.chunks(13) {
@@ -618,7 +629,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let len = prop_oneof![8 => 1usize..200, 3 => 200usize..6_000, 1 => 6_000usize..40_000];
-    let payload = (len, any::<u8>()).prop_map(|(n, b)| (0..n).map(|i| b.wrapping_add(i as u8)).collect());
+    let payload =
+        (len, any::<u8>()).prop_map(|(n, b)| (0..n).map(|i| b.wrapping_add(i as u8)).collect());
     let timestamp = prop_oneof![3 => Just(None), 7 => (0u64..200).prop_map(Some)];
     let step = prop_oneof![
         20 => (payload, timestamp, 0u32..4)
@@ -654,7 +666,8 @@ impl Checked {
             Step::Append { payload, timestamp_ms, flags } => {
                 let flags = if compact { 0 } else { flags };
                 let options = AppendOptions { timestamp_ms, flags: RecordFlags::from_bits(flags) };
-                let appended = self.log.append_record_with_timeout(&payload, &options, PATIENCE).unwrap();
+                let appended =
+                    self.log.append_record_with_timeout(&payload, &options, PATIENCE).unwrap();
                 assert_eq!(appended.offset, self.records.len() as u64);
                 self.records.push(Known { id: appended.id, timestamp_ms, flags, payload });
             }
@@ -662,13 +675,20 @@ impl Checked {
                 let payloads: Vec<Vec<u8>> = lens.iter().map(|&n| vec![n as u8; n]).collect();
                 let timestamp_ms = Some(timestamp_ms);
                 let options = AppendOptions { timestamp_ms, ..Default::default() };
-                let batch =
-                    self.log.append_batch_with_timeout(&payloads, &options, Some(PATIENCE)).unwrap();
+                let batch = self
+                    .log
+                    .append_batch_with_timeout(&payloads, &options, Some(PATIENCE))
+                    .unwrap();
                 assert_eq!(batch.first_offset, self.records.len() as u64);
                 assert_eq!(batch.ids.len(), payloads.len());
-                self.records.extend(batch.ids.into_iter().zip(payloads).map(|(id, payload)| {
-                    Known { id, timestamp_ms, flags: 0, payload }
-                }));
+                self.records.extend(
+                    batch.ids.into_iter().zip(payloads).map(|(id, payload)| Known {
+                        id,
+                        timestamp_ms,
+                        flags: 0,
+                        payload,
+                    }),
+                );
             }
             Step::Flush => self.log.flush().unwrap(),
             Step::Seal => self.log.seal().unwrap(),

@@ -108,7 +108,8 @@ fn succeeded(result: libc::c_int, what: &str) -> std::result::Result<(), String>
 }
 
 fn run(program: &str, arguments: &[&str]) -> std::result::Result<(), String> {
-    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    let output =
+        Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
@@ -123,7 +124,8 @@ impl Disk {
         let flags = libc::MS_REC | libc::MS_PRIVATE;
         let null = std::ptr::null();
         // SAFETY: the pointers are valid strings or null where the call allows it.
-        let private = unsafe { libc::mount(c"none".as_ptr(), c"/".as_ptr(), null, flags, null.cast()) };
+        let private =
+            unsafe { libc::mount(c"none".as_ptr(), c"/".as_ptr(), null, flags, null.cast()) };
         succeeded(private, "make mounts private")
     }
 
@@ -436,7 +438,10 @@ fn use_read_only(disk: &Disk) -> std::result::Result<(), String> {
     write_some(&root, 300);
     disk.remount(true)?;
     expect_kind(Aof::open(config(&root)).err(), &[io::ErrorKind::ReadOnlyFilesystem]);
-    expect_kind(Aof::open(config(&disk.path().join("new"))).err(), &[io::ErrorKind::ReadOnlyFilesystem]);
+    expect_kind(
+        Aof::open(config(&disk.path().join("new"))).err(),
+        &[io::ErrorKind::ReadOnlyFilesystem],
+    );
     read_some(&root, 300);
     disk.remount(false)?;
     write_some(&root, 400);

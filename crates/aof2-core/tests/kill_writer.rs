@@ -30,7 +30,9 @@ const THREADS: u32 = 4;
 const RECORDS_PER_THREAD_MAX: u64 = 20_000;
 
 fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01B3))
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01B3))
 }
 
 impl Author {
@@ -47,7 +49,9 @@ impl Author {
         bytes.extend_from_slice(&self.round.to_le_bytes());
         bytes.extend_from_slice(&self.thread.to_le_bytes());
         bytes.extend_from_slice(&self.sequence.to_le_bytes());
-        bytes.extend((0..fill).map(|i| (i as u8).wrapping_mul(31).wrapping_add(self.sequence as u8)));
+        bytes.extend(
+            (0..fill).map(|i| (i as u8).wrapping_mul(31).wrapping_add(self.sequence as u8)),
+        );
         let checksum = fnv(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes
@@ -245,7 +249,11 @@ impl Model {
 
     fn check_reported(&self, reports: &Reports, end: u64, earliest: u64) {
         assert!(end >= reports.durable, "{} were durable, {end} are left", reports.durable);
-        assert!(end >= reports.appended_end(), "{} were appended, {end} are left", reports.appended_end());
+        assert!(
+            end >= reports.appended_end(),
+            "{} were appended, {end} are left",
+            reports.appended_end()
+        );
         for (offset, author) in reports.appended.iter().filter(|(o, _)| *o >= earliest) {
             assert_eq!(self.authors[*offset as usize], Some(*author), "record {offset}");
         }

@@ -109,7 +109,11 @@ fn read_on_command() {
                     format!("{first:?}")
                 })
             }
-            "rest" => scan.take().unwrap().try_fold(0, |n, r| r.map(|_| n + 1)).map(|n: u64| n.to_string()),
+            "rest" => scan
+                .take()
+                .unwrap()
+                .try_fold(0, |n, r| r.map(|_| n + 1))
+                .map(|n: u64| n.to_string()),
             "hold" => reader.read_offset(offset).map(|r| {
                 held = Some(r);
                 "held".to_owned()
@@ -197,10 +201,13 @@ fn use_after_fork(log: Aof, reader: AofReader, root: &Path) {
     forked("retention", log.apply_retention(&RetentionPolicy::default()).err());
     forked("reader", reader.read_offset(0).err());
     let opened = Aof::open(small(root));
-    tell(format_args!("open {}", match opened {
-        Err(AofError::Locked { pid, .. }) => i64::from(pid),
-        other => panic!("{other:?}"),
-    }));
+    tell(format_args!(
+        "open {}",
+        match opened {
+            Err(AofError::Locked { pid, .. }) => i64::from(pid),
+            other => panic!("{other:?}"),
+        }
+    ));
     // A reader of the child's own is fine.
     let own = AofReader::open(root).unwrap();
     tell(format_args!("own reader {}", own.scan(ScanOptions::default()).unwrap().count()));
@@ -251,8 +258,19 @@ fn a_forked_child_is_refused_and_leaves_the_log_unharmed() {
     let root = dir.path().join("log");
     let mut parent = Helper::start("forker", &root, &[]);
     for what in [
-        "append", "append_record", "batch", "timeout", "flush", "wait", "wait reached", "read",
-        "scan", "follow", "seal", "retention", "reader",
+        "append",
+        "append_record",
+        "batch",
+        "timeout",
+        "flush",
+        "wait",
+        "wait reached",
+        "read",
+        "scan",
+        "follow",
+        "seal",
+        "retention",
+        "reader",
     ] {
         parent.expect(&format!("{what} true"));
     }

@@ -109,7 +109,12 @@ fn without(model: &Model, gone: impl IntoIterator<Item = u64>) -> Model {
 
 /// Repairs, and checks everything that holds after any repair: healthy, exactly
 /// `gone` lost, the rest as it was, writable without using an offset again.
-fn repair_loses(path: &Path, format: SegmentFormat, model: &Model, gone: Range<u64>) -> Result<RepairReport> {
+fn repair_loses(
+    path: &Path,
+    format: SegmentFormat,
+    model: &Model,
+    gone: Range<u64>,
+) -> Result<RepairReport> {
     let report = repair(path)?;
     let problems = &report.verify.problems;
     assert!(report.verify.is_healthy(), "{problems:#?}\n{:#?}", report.actions);
@@ -210,7 +215,7 @@ fn a_log_being_written_verifies_clean_all_the_time() -> TestResult {
                 rounds += 1;
             }
             println!("{format}: {rounds} rounds");
-                        Ok(())
+            Ok(())
         })?;
         // Only what is durable has to be in a named segment.
         log.lock().expect("log").flush()?;
@@ -314,7 +319,8 @@ fn flip_segments(format: SegmentFormat) -> TestResult {
                     let copy = dir.path().join("copy").join("events");
                     copy_log(&path, &copy);
                     let gone = gone.map_or(0..0, |o| o..o + 1);
-                    let original = fs::read(copy.join("segments").join(file.file_name().expect("name")))?;
+                    let original =
+                        fs::read(copy.join("segments").join(file.file_name().expect("name")))?;
                     let repaired = repair_loses(&copy, format, &model, gone)
                         .map_err(|e| format!("{format} {what}: {e}"))?;
                     if check.is_sealed && repaired.lost.is_empty() {
@@ -324,7 +330,10 @@ fn flip_segments(format: SegmentFormat) -> TestResult {
                         assert!(same, "{format} {what}: not restored");
                     }
                     assert_eq!(repaired.quarantined.len(), 1, "{what}");
-                    assert!(fs::read(&repaired.quarantined[0])? == original, "{what}: original kept");
+                    assert!(
+                        fs::read(&repaired.quarantined[0])? == original,
+                        "{what}: original kept"
+                    );
                     repairs += 1;
                 }
                 flip(file, byte * 8 + bit);
@@ -417,7 +426,9 @@ fn missing_segments_in_the_middle_become_gaps() -> TestResult {
         let range = missing.clone();
         damaged(
             5,
-            |_, files| files[range.clone()].iter().for_each(|f| fs::remove_file(f).expect("remove")),
+            |_, files| {
+                files[range.clone()].iter().for_each(|f| fs::remove_file(f).expect("remove"))
+            },
             |path, format, model, report| {
                 assert_eq!(kinds(report), [ProblemKind::MissingSegment]);
                 let gone = missing.start as u64 * 10..missing.end as u64 * 10;
@@ -560,7 +571,12 @@ fn a_zeroed_stretch_of_records_is_one_gap() -> TestResult {
                         .map(|(offset, _)| *offset)
                         .collect();
                     let gone = hit[0]..hit[hit.len() - 1] + 1;
-                    assert_eq!(kinds(report), [ProblemKind::Record], "{is_tail} {:#?}", report.problems);
+                    assert_eq!(
+                        kinds(report),
+                        [ProblemKind::Record],
+                        "{is_tail} {:#?}",
+                        report.problems
+                    );
                     assert_eq!(report.problems[0].records, gone);
                     let repaired = repair_loses(path, format, model, gone)?;
                     assert!(repaired.lost.iter().all(|l| l.is_exact));
@@ -591,7 +607,8 @@ fn what_cannot_be_counted_exactly_is_said_to_be_uncertain() -> TestResult {
             let left = 40 - lost(&repaired).len() as u64;
             assert_eq!(repaired.verify.record_count, left);
             let found = read_all(path, Visibility::Durable, OnCorruption::Fail)?;
-            let known: Vec<_> = model.values().filter(|k| found.values().any(|f| f == *k)).collect();
+            let known: Vec<_> =
+                model.values().filter(|k| found.values().any(|f| f == *k)).collect();
             assert_eq!(known.len() as u64, left, "contents and ids");
             writes_on(path, format, &found, 40)?;
             Ok(())
@@ -603,7 +620,8 @@ fn what_cannot_be_counted_exactly_is_said_to_be_uncertain() -> TestResult {
 /// damage finds records that were never appended. And with all records of one length,
 /// a damaged length may lead to the record after the next.
 #[test]
-fn records_inside_payloads_are_not_taken_for_records_and_damaged_lengths_not_believed() -> TestResult {
+fn records_inside_payloads_are_not_taken_for_records_and_damaged_lengths_not_believed() -> TestResult
+{
     for format in FORMATS {
         for nested in [true, false] {
             let dir = tempfile::tempdir()?;
@@ -867,11 +885,19 @@ fn a_repair_may_be_cut_anywhere_and_run_again() -> TestResult {
                 let storage: Arc<dyn Storage> = Arc::new(machine.clone());
                 let report = repair_with(&storage, &SimClock::default(), "/events", &mut |_| ())?;
                 let problems = &report.verify.problems;
-                assert!(report.verify.is_healthy(), "{format} cut {cut} seed {seed}: {problems:#?}");
+                assert!(
+                    report.verify.is_healthy(),
+                    "{format} cut {cut} seed {seed}: {problems:#?}"
+                );
                 let gone: Vec<u64> = report.verify.gaps.iter().cloned().flatten().collect();
-                assert_eq!(report.verify.record_count + gone.len() as u64, 40, "{format} cut {cut}");
+                assert_eq!(
+                    report.verify.record_count + gone.len() as u64,
+                    40,
+                    "{format} cut {cut}"
+                );
                 let reader = AofReader::open_on(storage, "/events")?;
-                let options = ScanOptions { visibility: Visibility::Appended, ..Default::default() };
+                let options =
+                    ScanOptions { visibility: Visibility::Appended, ..Default::default() };
                 let mut found = Model::new();
                 for record in reader.scan(options)? {
                     let record = record?;
@@ -903,7 +929,8 @@ fn what_a_power_cut_leaves_is_not_taken_for_damage() -> TestResult {
         let open = |machine: &SimStorage| -> Result<Aof> {
             let storage: Arc<dyn Storage> = Arc::new(machine.clone());
             let clock = Arc::new(machine.clock().clone());
-            AofManager::on(ManagerConfig::for_one_stream(), storage, clock)?.open(config(root, format))
+            AofManager::on(ManagerConfig::for_one_stream(), storage, clock)?
+                .open(config(root, format))
         };
         machine.crash_at(20 + round * 17 % 331);
         // Fails where the power goes.

@@ -40,10 +40,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// so the bounds check disappears.
 #[inline(always)]
 pub(super) fn put<const N: usize>(block: &mut [u8], at: usize, field: [u8; N]) {
-    if let Some(slot) = block
-        .get_mut(at..)
-        .and_then(|rest| rest.first_chunk_mut::<N>())
-    {
+    if let Some(slot) = block.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
         *slot = field;
     }
 }

@@ -110,11 +110,7 @@ fn advance_long(mut state: u64, mut bytes: &[u8]) -> u64 {
 /// Most inputs have no tail, and should not pay for finding that out in a loop.
 #[inline]
 fn advance_tail(state: u64, tail: &[u8]) -> u64 {
-    if tail.is_empty() {
-        state
-    } else {
-        slicing::advance(state, tail)
-    }
+    if tail.is_empty() { state } else { slicing::advance(state, tail) }
 }
 
 /// Splits off a short tail behind the last block; see [`BLOCK_LEN`].
@@ -145,9 +141,7 @@ pub(super) struct FrameCrc {
 impl FrameCrc {
     /// Frames that start with what `prefix` has seen.
     pub fn new(prefix: Crc64) -> Self {
-        Self {
-            state: slicing::rewind_half_word(prefix.state),
-        }
+        Self { state: slicing::rewind_half_word(prefix.state) }
     }
 
     /// The checksum of prefix, `words` without the low half of the first, which
@@ -158,9 +152,7 @@ impl FrameCrc {
         if payload.len() >= FRAME_COPY_LEN_MIN && copied_len <= FRAME_COPY_LEN_MAX {
             return self.checksum_copied(words, payload);
         }
-        let mut crc = Crc64 {
-            state: slicing::advance_words(self.state, words),
-        };
+        let mut crc = Crc64 { state: slicing::advance_words(self.state, words) };
         crc.update(payload);
         crc.finish()
     }

@@ -53,10 +53,7 @@ impl RecordCodec {
             identity.update(&stream_id.as_u64().to_le_bytes());
             identity.update(&segment_id.as_u64().to_le_bytes());
         }
-        Self {
-            format,
-            identity: FrameCrc::new(identity),
-        }
+        Self { format, identity: FrameCrc::new(identity) }
     }
 
     /// The segment's layout.
@@ -108,25 +105,10 @@ impl RecordCodec {
         let checksum = self.checksum_v2(payload.len() as u32, words, payload);
         let mut bytes = [0; HEADER_LEN_MAX];
         put(&mut bytes, 0, first_word(payload, checksum));
-        put(
-            &mut bytes,
-            segment_v2::record::LOGICAL_OFFSET,
-            words[0].to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            segment_v2::record::APPEND_TS_MS,
-            words[1].to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            segment_v2::record::FLAGS,
-            words[2].to_le_bytes(),
-        );
-        RecordHeaderBytes {
-            bytes,
-            len: segment_v2::record::HEADER_LEN,
-        }
+        put(&mut bytes, segment_v2::record::LOGICAL_OFFSET, words[0].to_le_bytes());
+        put(&mut bytes, segment_v2::record::APPEND_TS_MS, words[1].to_le_bytes());
+        put(&mut bytes, segment_v2::record::FLAGS, words[2].to_le_bytes());
+        RecordHeaderBytes { bytes, len: segment_v2::record::HEADER_LEN }
     }
 
     #[inline]
@@ -134,15 +116,8 @@ impl RecordCodec {
         let checksum = self.checksum_v1(payload.len() as u32, timestamp_ns, payload);
         let mut bytes = [0; HEADER_LEN_MAX];
         put(&mut bytes, 0, first_word(payload, checksum));
-        put(
-            &mut bytes,
-            segment_v1::record::TIMESTAMP_NS,
-            timestamp_ns.to_le_bytes(),
-        );
-        RecordHeaderBytes {
-            bytes,
-            len: segment_v1::record::HEADER_LEN,
-        }
+        put(&mut bytes, segment_v1::record::TIMESTAMP_NS, timestamp_ns.to_le_bytes());
+        RecordHeaderBytes { bytes, len: segment_v1::record::HEADER_LEN }
     }
 
     #[inline]
@@ -209,14 +184,8 @@ impl RecordCodec {
                 }
             }
             SegmentFormat::Compact => match u64_at(bytes, segment_v1::record::TIMESTAMP_NS) {
-                GAP_TIMESTAMP_NS => RecordHead {
-                    flags: GAP_FLAGS,
-                    ..head
-                },
-                ns => RecordHead {
-                    timestamp_ms: ns / NS_PER_MS,
-                    ..head
-                },
+                GAP_TIMESTAMP_NS => RecordHead { flags: GAP_FLAGS, ..head },
+                ns => RecordHead { timestamp_ms: ns / NS_PER_MS, ..head },
             },
         }
     }
@@ -261,10 +230,7 @@ impl RecordCodec {
             }
         };
         if expected != head.checksum {
-            return Err(RecordFault::Checksum {
-                expected,
-                found: head.checksum,
-            });
+            return Err(RecordFault::Checksum { expected, found: head.checksum });
         }
         if !all_zero(&record[end..]) {
             return Err(RecordFault::Padding);

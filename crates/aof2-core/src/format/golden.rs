@@ -149,10 +149,7 @@ fn footer_of_version_2() {
         sealed_at_ns: None,
     };
     assert_eq!(footer.encode().to_vec(), bytes(FOOTER_V2));
-    assert_eq!(
-        SegmentFooter::decode(SegmentFormat::Full, &bytes(FOOTER_V2)),
-        Ok(Some(footer))
-    );
+    assert_eq!(SegmentFooter::decode(SegmentFormat::Full, &bytes(FOOTER_V2)), Ok(Some(footer)));
 }
 
 #[test]
@@ -170,10 +167,7 @@ fn footer_of_version_1() {
         sealed_at_ns: Some(1_700_000_000_789_000_001),
     };
     assert_eq!(footer.encode().to_vec(), bytes(FOOTER_V1));
-    assert_eq!(
-        SegmentFooter::decode(SegmentFormat::Compact, &bytes(FOOTER_V1)),
-        Ok(Some(footer))
-    );
+    assert_eq!(SegmentFooter::decode(SegmentFormat::Compact, &bytes(FOOTER_V1)), Ok(Some(footer)));
 }
 
 #[test]
@@ -207,10 +201,7 @@ fn record_of_version_1() {
 
 #[test]
 fn gaps_of_both_versions() {
-    for (format, golden) in [
-        (SegmentFormat::Full, GAP_V2),
-        (SegmentFormat::Compact, GAP_V1),
-    ] {
+    for (format, golden) in [(SegmentFormat::Full, GAP_V2), (SegmentFormat::Compact, GAP_V1)] {
         let codec = RecordCodec::new(format, STREAM, SEGMENT);
         let golden = bytes(golden);
         assert_eq!(codec.encode_gap(7, 3, golden.len()), Some(golden.clone()));
@@ -227,10 +218,7 @@ fn watermark() {
         writer_epoch_ns: 1_700_000_000_123_456_789,
     };
     assert_eq!(header.encode().to_vec(), bytes(WATERMARK_HEADER));
-    assert_eq!(
-        WatermarkHeader::decode(&bytes(WATERMARK_HEADER)),
-        Ok(header)
-    );
+    assert_eq!(WatermarkHeader::decode(&bytes(WATERMARK_HEADER)), Ok(header));
     let body = WatermarkBody {
         durable_position: RecordId::from_parts(0x102, 200).as_u64(),
         durable_count: 10,
@@ -239,10 +227,7 @@ fn watermark() {
         state: WatermarkState::Closed,
     };
     assert_eq!(body.encode(STREAM).to_vec(), bytes(WATERMARK_BODY_BYTES));
-    assert_eq!(
-        WatermarkBody::decode(STREAM, &bytes(WATERMARK_BODY_BYTES)),
-        Ok(body)
-    );
+    assert_eq!(WatermarkBody::decode(STREAM, &bytes(WATERMARK_BODY_BYTES)), Ok(body));
 }
 
 #[test]
@@ -255,10 +240,7 @@ fn stream_file() {
     };
     assert_eq!(String::from_utf8(identity.encode()).unwrap(), STREAM_FILE);
     assert_eq!(StreamIdentity::decode(STREAM_FILE.as_bytes()), Ok(identity));
-    assert_eq!(
-        StreamId::from_name("events").to_string(),
-        "75c7669a2ddb000a"
-    );
+    assert_eq!(StreamId::from_name("events").to_string(), "75c7669a2ddb000a");
 }
 
 #[test]
@@ -271,17 +253,11 @@ fn file_names() {
     let name = "00000000000000000012_00000000000000000034_18446744073709551615.seg";
     assert_eq!(segment.format(), name);
     assert_eq!(SegmentFileName::parse(name), Some(segment));
-    let archive = ArchiveFileName {
-        segment_id: SegmentId::from_u64(12),
-        sealed_at_ns: 34,
-    };
+    let archive = ArchiveFileName { segment_id: SegmentId::from_u64(12), sealed_at_ns: 34 };
     let name = "00000000000000000012_00000000000000000034.seg";
     assert_eq!(archive.format(), name);
     assert_eq!(ArchiveFileName::parse(name), Some(archive));
     let spare = SpareFileName { ordinal: 7 };
     assert_eq!(spare.format(), "spare_00000000000000000007.seg.tmp");
-    assert_eq!(
-        SpareFileName::parse("spare_00000000000000000007.seg.tmp"),
-        Some(spare)
-    );
+    assert_eq!(SpareFileName::parse("spare_00000000000000000007.seg.tmp"), Some(spare));
 }

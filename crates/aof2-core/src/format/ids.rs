@@ -145,8 +145,5 @@ impl FromStr for RecordId {
 
 /// A number of nothing but digits; `parse` alone would take a sign.
 fn decimal<N: FromStr>(text: &str) -> Option<N> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())
-        .flatten()
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

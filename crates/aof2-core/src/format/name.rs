@@ -43,15 +43,8 @@ impl SegmentFileName {
 
 impl fmt::Display for SegmentFileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            segment_id,
-            base_offset,
-            created_at_ns,
-        } = self;
-        write!(
-            f,
-            "{segment_id:020}_{base_offset:020}_{created_at_ns:020}{SUFFIX}"
-        )
+        let Self { segment_id, base_offset, created_at_ns } = self;
+        write!(f, "{segment_id:020}_{base_offset:020}_{created_at_ns:020}{SUFFIX}")
     }
 }
 
@@ -82,10 +75,7 @@ impl ArchiveFileName {
 
 impl fmt::Display for ArchiveFileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            segment_id,
-            sealed_at_ns,
-        } = self;
+        let Self { segment_id, sealed_at_ns } = self;
         write!(f, "{segment_id:020}_{sealed_at_ns:020}{SUFFIX}")
     }
 }
@@ -107,12 +97,8 @@ impl SpareFileName {
 
     /// The parts of `name`, or `None` when it is not exactly such a name.
     pub fn parse(name: &str) -> Option<Self> {
-        let ordinal = name
-            .strip_prefix(SPARE_PREFIX)?
-            .strip_suffix(SPARE_SUFFIX)?;
-        Some(Self {
-            ordinal: number(ordinal)?,
-        })
+        let ordinal = name.strip_prefix(SPARE_PREFIX)?.strip_suffix(SPARE_SUFFIX)?;
+        Some(Self { ordinal: number(ordinal)? })
     }
 }
 

@@ -134,9 +134,7 @@ impl DecodedRecord<'_> {
             return None;
         }
         let (lost_count, rest) = self.payload.split_first_chunk::<LOST_COUNT_LEN>()?;
-        all_zero(rest).then(|| Gap {
-            lost_count: u64::from_le_bytes(*lost_count),
-        })
+        all_zero(rest).then(|| Gap { lost_count: u64::from_le_bytes(*lost_count) })
     }
 }
 

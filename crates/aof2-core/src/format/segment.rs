@@ -133,10 +133,7 @@ impl SegmentHeader {
                 base_offset: self.base_offset.unwrap_or(0),
                 max_size: self.max_size.unwrap_or(0),
                 created_at_ns: self.created_at_ns,
-                base_timestamp_ns: self
-                    .base_timestamp_ms
-                    .unwrap_or(0)
-                    .saturating_mul(NS_PER_MS),
+                base_timestamp_ns: self.base_timestamp_ms.unwrap_or(0).saturating_mul(NS_PER_MS),
             }
             .encode(),
         }
@@ -163,14 +160,10 @@ impl SegmentHeader {
     }
 
     fn from_v2(header: SegmentHeaderV2) -> Result<Self, FormatError> {
-        let created_at_ns =
-            header
-                .creation_ts_ms
-                .checked_mul(NS_PER_MS)
-                .ok_or(FormatError::BadField {
-                    field: "creation_ts_ms",
-                    reason: "out of range",
-                })?;
+        let created_at_ns = header
+            .creation_ts_ms
+            .checked_mul(NS_PER_MS)
+            .ok_or(FormatError::BadField { field: "creation_ts_ms", reason: "out of range" })?;
         Ok(Self {
             format: SegmentFormat::Full,
             segment_id: header.segment_id,
@@ -325,8 +318,5 @@ pub(super) fn check_durable_bytes(durable_bytes: u64) -> Result<u64, FormatError
     } else {
         return Ok(durable_bytes);
     };
-    Err(FormatError::BadField {
-        field: FIELD,
-        reason,
-    })
+    Err(FormatError::BadField { field: FIELD, reason })
 }

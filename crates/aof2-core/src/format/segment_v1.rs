@@ -93,37 +93,13 @@ impl SegmentHeaderV1 {
         let mut bytes = [0; BLOCK_LEN];
         put(&mut bytes, header::MAGIC, HEADER_MAGIC.to_le_bytes());
         put(&mut bytes, header::VERSION, VERSION.to_le_bytes());
-        put(
-            &mut bytes,
-            header::HEADER_LENGTH,
-            HEADER_LENGTH.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::SEGMENT_INDEX,
-            self.segment_index.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::BASE_RECORD_COUNT,
-            self.base_record_count.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::BASE_OFFSET,
-            self.base_offset.to_le_bytes(),
-        );
+        put(&mut bytes, header::HEADER_LENGTH, HEADER_LENGTH.to_le_bytes());
+        put(&mut bytes, header::SEGMENT_INDEX, self.segment_index.to_le_bytes());
+        put(&mut bytes, header::BASE_RECORD_COUNT, self.base_record_count.to_le_bytes());
+        put(&mut bytes, header::BASE_OFFSET, self.base_offset.to_le_bytes());
         put(&mut bytes, header::MAX_SIZE, self.max_size.to_le_bytes());
-        put(
-            &mut bytes,
-            header::CREATED_AT_NS,
-            signed_ns(self.created_at_ns).to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::BASE_TIMESTAMP_NS,
-            self.base_timestamp_ns.to_le_bytes(),
-        );
+        put(&mut bytes, header::CREATED_AT_NS, signed_ns(self.created_at_ns).to_le_bytes());
+        put(&mut bytes, header::BASE_TIMESTAMP_NS, self.base_timestamp_ns.to_le_bytes());
         let crc = crc64(&bytes[..header::CRC]);
         put(&mut bytes, header::CRC, crc.to_le_bytes());
         bytes
@@ -131,35 +107,23 @@ impl SegmentHeaderV1 {
 
     /// The header in the first 64 bytes of a file.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes: &[u8; BLOCK_LEN] = block(bytes).ok_or(FormatError::TooShort {
-            needed: BLOCK_LEN,
-            available: bytes.len(),
-        })?;
+        let bytes: &[u8; BLOCK_LEN] = block(bytes)
+            .ok_or(FormatError::TooShort { needed: BLOCK_LEN, available: bytes.len() })?;
         let magic = u32_at(bytes, header::MAGIC);
         if magic != HEADER_MAGIC {
-            return Err(FormatError::BadMagic {
-                found: u64::from(magic),
-            });
+            return Err(FormatError::BadMagic { found: u64::from(magic) });
         }
         // Before the checksum: another version may keep its checksum elsewhere.
         let version = u16_at(bytes, header::VERSION);
         if version != VERSION {
-            return Err(FormatError::UnsupportedVersion {
-                found: u32::from(version),
-            });
+            return Err(FormatError::UnsupportedVersion { found: u32::from(version) });
         }
         check_crc(bytes)?;
         if u16_at(bytes, header::HEADER_LENGTH) != HEADER_LENGTH {
-            return Err(FormatError::BadField {
-                field: "header_length",
-                reason: "not 64",
-            });
+            return Err(FormatError::BadField { field: "header_length", reason: "not 64" });
         }
         if !all_zero(&bytes[header::RESERVED..header::CRC]) {
-            return Err(FormatError::BadField {
-                field: "reserved",
-                reason: "not zero",
-            });
+            return Err(FormatError::BadField { field: "reserved", reason: "not zero" });
         }
         Ok(Self {
             segment_index: u32_at(bytes, header::SEGMENT_INDEX),
@@ -196,41 +160,13 @@ impl SegmentFooterV1 {
     pub fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; BLOCK_LEN];
         put(&mut bytes, footer::MAGIC, FOOTER_MAGIC.to_le_bytes());
-        put(
-            &mut bytes,
-            footer::SEGMENT_INDEX,
-            self.segment_index.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::LAST_RECORD_ID,
-            self.last_record_id.as_u64().to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::RECORD_COUNT,
-            self.record_count.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::DURABLE_BYTES,
-            self.durable_bytes.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::LAST_TIMESTAMP_NS,
-            self.last_timestamp_ns.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::SEGMENT_CRC64,
-            self.segment_crc64.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::SEALED_AT_NS,
-            signed_ns(self.sealed_at_ns).to_le_bytes(),
-        );
+        put(&mut bytes, footer::SEGMENT_INDEX, self.segment_index.to_le_bytes());
+        put(&mut bytes, footer::LAST_RECORD_ID, self.last_record_id.as_u64().to_le_bytes());
+        put(&mut bytes, footer::RECORD_COUNT, self.record_count.to_le_bytes());
+        put(&mut bytes, footer::DURABLE_BYTES, self.durable_bytes.to_le_bytes());
+        put(&mut bytes, footer::LAST_TIMESTAMP_NS, self.last_timestamp_ns.to_le_bytes());
+        put(&mut bytes, footer::SEGMENT_CRC64, self.segment_crc64.to_le_bytes());
+        put(&mut bytes, footer::SEALED_AT_NS, signed_ns(self.sealed_at_ns).to_le_bytes());
         let crc = crc64(&bytes[..footer::CRC]);
         put(&mut bytes, footer::CRC, crc.to_le_bytes());
         bytes
@@ -238,15 +174,11 @@ impl SegmentFooterV1 {
 
     /// The footer in a file's last 64 bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes: &[u8; BLOCK_LEN] = block(bytes).ok_or(FormatError::TooShort {
-            needed: BLOCK_LEN,
-            available: bytes.len(),
-        })?;
+        let bytes: &[u8; BLOCK_LEN] = block(bytes)
+            .ok_or(FormatError::TooShort { needed: BLOCK_LEN, available: bytes.len() })?;
         let magic = u32_at(bytes, footer::MAGIC);
         if magic != FOOTER_MAGIC {
-            return Err(FormatError::BadMagic {
-                found: u64::from(magic),
-            });
+            return Err(FormatError::BadMagic { found: u64::from(magic) });
         }
         check_crc(bytes)?;
         Ok(Self {
@@ -268,10 +200,7 @@ fn signed_ns(ns: u64) -> i64 {
 
 fn unsigned_ns(stored: u64, field: &'static str) -> Result<u64, FormatError> {
     if stored > i64::MAX as u64 {
-        return Err(FormatError::BadField {
-            field,
-            reason: "negative",
-        });
+        return Err(FormatError::BadField { field, reason: "negative" });
     }
     Ok(stored)
 }

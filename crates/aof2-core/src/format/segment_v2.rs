@@ -87,21 +87,9 @@ impl SegmentHeaderV2 {
         let mut bytes = [0; BLOCK_LEN];
         put(&mut bytes, header::MAGIC, HEADER_MAGIC.to_le_bytes());
         put(&mut bytes, header::VERSION, VERSION.to_le_bytes());
-        put(
-            &mut bytes,
-            header::STREAM_ID,
-            self.stream_id.as_u64().to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::SEGMENT_ID,
-            self.segment_id.as_u64().to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::CREATION_TS_MS,
-            self.creation_ts_ms.to_le_bytes(),
-        );
+        put(&mut bytes, header::STREAM_ID, self.stream_id.as_u64().to_le_bytes());
+        put(&mut bytes, header::SEGMENT_ID, self.segment_id.as_u64().to_le_bytes());
+        put(&mut bytes, header::CREATION_TS_MS, self.creation_ts_ms.to_le_bytes());
         let crc = crc64(&bytes[..header::CRC]);
         put(&mut bytes, header::CRC, crc.to_le_bytes());
         bytes
@@ -109,10 +97,8 @@ impl SegmentHeaderV2 {
 
     /// The header in the first 64 bytes of a file.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes: &[u8; BLOCK_LEN] = block(bytes).ok_or(FormatError::TooShort {
-            needed: BLOCK_LEN,
-            available: bytes.len(),
-        })?;
+        let bytes: &[u8; BLOCK_LEN] = block(bytes)
+            .ok_or(FormatError::TooShort { needed: BLOCK_LEN, available: bytes.len() })?;
         let magic = u64_at(bytes, header::MAGIC);
         if magic != HEADER_MAGIC {
             return Err(FormatError::BadMagic { found: magic });
@@ -123,15 +109,10 @@ impl SegmentHeaderV2 {
             return Err(FormatError::UnsupportedVersion { found: version });
         }
         check_crc(bytes)?;
-        let reserved = [
-            &bytes[header::ZERO..header::STREAM_ID],
-            &bytes[header::RESERVED..header::CRC],
-        ];
+        let reserved =
+            [&bytes[header::ZERO..header::STREAM_ID], &bytes[header::RESERVED..header::CRC]];
         if !reserved.into_iter().all(all_zero) {
-            return Err(FormatError::BadField {
-                field: "reserved",
-                reason: "not zero",
-            });
+            return Err(FormatError::BadField { field: "reserved", reason: "not zero" });
         }
         Ok(Self {
             stream_id: StreamId::from_u64(u64_at(bytes, header::STREAM_ID)),
@@ -163,28 +144,12 @@ impl SegmentFooterV2 {
     /// The footer's bytes.
     pub fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; BLOCK_LEN];
-        put(
-            &mut bytes,
-            footer::RECORD_COUNT,
-            self.record_count.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::DURABLE_BYTES,
-            self.durable_bytes.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            footer::SEGMENT_CRC64,
-            self.segment_crc64.to_le_bytes(),
-        );
+        put(&mut bytes, footer::RECORD_COUNT, self.record_count.to_le_bytes());
+        put(&mut bytes, footer::DURABLE_BYTES, self.durable_bytes.to_le_bytes());
+        put(&mut bytes, footer::SEGMENT_CRC64, self.segment_crc64.to_le_bytes());
         put(&mut bytes, footer::EXT_ID, self.ext_id.to_le_bytes());
         put(&mut bytes, footer::FLAGS, self.flags.to_le_bytes());
-        put(
-            &mut bytes,
-            footer::LAST_APPEND_TS_MS,
-            self.last_append_ts_ms.to_le_bytes(),
-        );
+        put(&mut bytes, footer::LAST_APPEND_TS_MS, self.last_append_ts_ms.to_le_bytes());
         put(&mut bytes, footer::MAGIC, FOOTER_MAGIC.to_le_bytes());
         let crc = crc64(&bytes[..footer::CRC]);
         put(&mut bytes, footer::CRC, crc.to_le_bytes());
@@ -193,10 +158,8 @@ impl SegmentFooterV2 {
 
     /// The footer in a file's last 64 bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes: &[u8; BLOCK_LEN] = block(bytes).ok_or(FormatError::TooShort {
-            needed: BLOCK_LEN,
-            available: bytes.len(),
-        })?;
+        let bytes: &[u8; BLOCK_LEN] = block(bytes)
+            .ok_or(FormatError::TooShort { needed: BLOCK_LEN, available: bytes.len() })?;
         let magic = u64_at(bytes, footer::MAGIC);
         if magic != FOOTER_MAGIC {
             return Err(FormatError::BadMagic { found: magic });
@@ -227,11 +190,7 @@ impl RecordFields {
     #[inline(always)]
     pub fn words(&self) -> [u64; 3] {
         let flags = u64::from(self.flags.bits());
-        [
-            self.logical_offset,
-            self.append_ts_ms,
-            flags | u64::from(self.durable_lag) << 32,
-        ]
+        [self.logical_offset, self.append_ts_ms, flags | u64::from(self.durable_lag) << 32]
     }
 
     /// The fields in the three words of a record header.

@@ -21,11 +21,7 @@ const fn tables() -> [[u64; 256]; STEP] {
         let mut state = byte as u64;
         let mut bit = 0;
         while bit < 8 {
-            state = if state & 1 == 1 {
-                (state >> 1) ^ POLYNOMIAL
-            } else {
-                state >> 1
-            };
+            state = if state & 1 == 1 { (state >> 1) ^ POLYNOMIAL } else { state >> 1 };
             bit += 1;
         }
         tables[0][byte] = state;
@@ -102,11 +98,7 @@ pub(super) fn rewind_half_word(mut state: u64) -> u64 {
     for _ in 0..32 {
         // The polynomial's top bit is set, so a register with its top bit set is
         // one into which the polynomial was just added.
-        state = if state >> 63 == 1 {
-            ((state ^ POLYNOMIAL) << 1) | 1
-        } else {
-            state << 1
-        };
+        state = if state >> 63 == 1 { ((state ^ POLYNOMIAL) << 1) | 1 } else { state << 1 };
     }
     state
 }

@@ -44,12 +44,7 @@ impl StreamIdentity {
     pub fn encode(&self) -> Vec<u8> {
         let mut text = format!("{MAGIC}{VERSION}\nname ");
         percent_encode(&self.name, &mut text);
-        let Self {
-            stream_id,
-            format,
-            created_at_ns,
-            ..
-        } = self;
+        let Self { stream_id, format, created_at_ns, .. } = self;
         // Writing to a String cannot fail.
         let _ = write!(
             text,
@@ -107,22 +102,15 @@ pub fn validate_name(name: &str) -> Result<(), FormatError> {
 fn check_first_line(bytes: &[u8]) -> Result<(), FormatError> {
     let Some(rest) = bytes.strip_prefix(MAGIC.as_bytes()) else {
         let Some(found) = bytes.first_chunk::<8>() else {
-            return Err(FormatError::TooShort {
-                needed: MAGIC.len(),
-                available: bytes.len(),
-            });
+            return Err(FormatError::TooShort { needed: MAGIC.len(), available: bytes.len() });
         };
-        return Err(FormatError::BadMagic {
-            found: u64::from_be_bytes(*found),
-        });
+        return Err(FormatError::BadMagic { found: u64::from_be_bytes(*found) });
     };
     if bytes.len() > STREAM_IDENTITY_LEN_MAX {
         return Err(bad("identity", "longer than 1024 bytes"));
     }
     let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let version = std::str::from_utf8(line)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let version = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok());
     match version {
         Some(VERSION) => Ok(()),
         Some(found) => Err(FormatError::UnsupportedVersion { found }),
@@ -151,8 +139,7 @@ fn value<'a>(
     key: &str,
     field: &'static str,
 ) -> Result<&'a str, FormatError> {
-    line.and_then(|line| line.strip_prefix(key))
-        .ok_or(bad(field, "missing"))
+    line.and_then(|line| line.strip_prefix(key)).ok_or(bad(field, "missing"))
 }
 
 fn stream_id(text: &str) -> Result<StreamId, FormatError> {
@@ -188,9 +175,8 @@ fn percent_decode(text: &str) -> Result<String, FormatError> {
             name.push(byte);
             continue;
         }
-        let (digits, after) = rest
-            .split_first_chunk::<2>()
-            .ok_or(bad("name", "incomplete escape"))?;
+        let (digits, after) =
+            rest.split_first_chunk::<2>().ok_or(bad("name", "incomplete escape"))?;
         let escaped = std::str::from_utf8(digits)
             .ok()
             .and_then(|digits| u8::from_str_radix(digits, 16).ok())

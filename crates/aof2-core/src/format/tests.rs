@@ -15,11 +15,7 @@ fn codecs() -> impl Strategy<Value = RecordCodec> {
 }
 
 fn codec(format: SegmentFormat, stream: u64, segment: u64) -> RecordCodec {
-    RecordCodec::new(
-        format,
-        StreamId::from_u64(stream),
-        SegmentId::from_u64(segment),
-    )
+    RecordCodec::new(format, StreamId::from_u64(stream), SegmentId::from_u64(segment))
 }
 
 prop_compose! {
@@ -380,19 +376,10 @@ fn impossible_fields_are_refused_under_a_valid_checksum() {
         let block = reseal(v2.encode(), |block| block[at] = 1);
         assert_eq!(bad_field(SegmentHeader::decode(&block)), "reserved");
     }
-    let late = SegmentHeaderV2 {
-        creation_ts_ms: u64::MAX,
-        ..v2
-    };
-    assert_eq!(
-        bad_field(SegmentHeader::decode(&late.encode())),
-        "creation_ts_ms"
-    );
+    let late = SegmentHeaderV2 { creation_ts_ms: u64::MAX, ..v2 };
+    assert_eq!(bad_field(SegmentHeader::decode(&late.encode())), "creation_ts_ms");
     let v3 = reseal(v2.encode(), |block| block[8] = 3);
-    assert_eq!(
-        SegmentHeader::decode(&v3),
-        Err(FormatError::UnsupportedVersion { found: 3 })
-    );
+    assert_eq!(SegmentHeader::decode(&v3), Err(FormatError::UnsupportedVersion { found: 3 }));
 
     let v1 = SegmentHeaderV1 {
         segment_index: 1,
@@ -428,10 +415,7 @@ fn space_never_written_is_neither_header_nor_footer_nor_record() {
     assert_eq!(SegmentHeader::decode(&[0; 64]), Ok(None));
     assert_eq!(
         SegmentHeader::decode(&[0; 63]),
-        Err(FormatError::TooShort {
-            needed: 64,
-            available: 63
-        })
+        Err(FormatError::TooShort { needed: 64, available: 63 })
     );
     for format in [SegmentFormat::Full, SegmentFormat::Compact] {
         assert_eq!(SegmentFooter::decode(format, &[0; 64]), Ok(None));
@@ -445,15 +429,9 @@ fn a_length_that_wraps_is_truncated() {
     for format in [SegmentFormat::Full, SegmentFormat::Compact] {
         let mut bytes = [0xFF; 128];
         let found = codec(format, 1, 2).peek(&bytes);
-        assert!(matches!(
-            found,
-            Err(RecordFault::Truncated { available: 128, .. })
-        ));
+        assert!(matches!(found, Err(RecordFault::Truncated { available: 128, .. })));
         bytes[..4].fill(0);
-        assert_eq!(
-            codec(format, 1, 2).peek(&bytes),
-            Err(RecordFault::EmptyPayload)
-        );
+        assert_eq!(codec(format, 1, 2).peek(&bytes), Err(RecordFault::EmptyPayload));
     }
 }
 
@@ -525,18 +503,7 @@ fn an_identity_written_differently_is_refused() {
 
 #[test]
 fn record_ids_are_read_strictly() {
-    for text in [
-        "",
-        ":",
-        "1:",
-        ":1",
-        "+1:2",
-        "1:-2",
-        "1:2:3",
-        "4294967296:0",
-        " 1:2",
-        "0x1",
-    ] {
+    for text in ["", ":", "1:", ":1", "+1:2", "1:-2", "1:2:3", "4294967296:0", " 1:2", "0x1"] {
         assert!(text.parse::<RecordId>().is_err(), "{text:?}");
     }
     assert_eq!("3:64".parse(), Ok(RecordId::from_parts(3, 64)));

@@ -88,21 +88,9 @@ impl WatermarkHeader {
         let mut bytes = [0; WATERMARK_HEADER_LEN];
         put(&mut bytes, header::MAGIC, MAGIC.to_le_bytes());
         put(&mut bytes, header::VERSION, VERSION.to_le_bytes());
-        put(
-            &mut bytes,
-            header::WRITER_PID,
-            self.writer_pid.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::STREAM_ID,
-            self.stream_id.as_u64().to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            header::WRITER_EPOCH_NS,
-            self.writer_epoch_ns.to_le_bytes(),
-        );
+        put(&mut bytes, header::WRITER_PID, self.writer_pid.to_le_bytes());
+        put(&mut bytes, header::STREAM_ID, self.stream_id.as_u64().to_le_bytes());
+        put(&mut bytes, header::WRITER_EPOCH_NS, self.writer_epoch_ns.to_le_bytes());
         let crc = crc64(&bytes[..header::CRC]);
         put(&mut bytes, header::CRC, crc.to_le_bytes());
         bytes
@@ -124,10 +112,7 @@ impl WatermarkHeader {
         }
         check_crc(bytes)?;
         if !all_zero(&bytes[header::RESERVED..header::CRC]) {
-            return Err(FormatError::BadField {
-                field: "reserved",
-                reason: "not zero",
-            });
+            return Err(FormatError::BadField { field: "reserved", reason: "not zero" });
         }
         Ok(Self {
             writer_pid: u32_at(bytes, header::WRITER_PID),
@@ -189,31 +174,11 @@ impl WatermarkBody {
     /// Bytes 72..120 of the file of this stream.
     pub fn encode(&self, stream_id: StreamId) -> [u8; WATERMARK_BODY_LEN] {
         let mut bytes = [0; WATERMARK_BODY_LEN];
-        put(
-            &mut bytes,
-            at(WATERMARK_DURABLE_POSITION),
-            self.durable_position.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            at(WATERMARK_DURABLE_COUNT),
-            self.durable_count.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            at(WATERMARK_APPENDED_POSITION),
-            self.appended_position.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            at(WATERMARK_APPENDED_COUNT),
-            self.appended_count.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            at(WATERMARK_STATE),
-            self.state.as_u64().to_le_bytes(),
-        );
+        put(&mut bytes, at(WATERMARK_DURABLE_POSITION), self.durable_position.to_le_bytes());
+        put(&mut bytes, at(WATERMARK_DURABLE_COUNT), self.durable_count.to_le_bytes());
+        put(&mut bytes, at(WATERMARK_APPENDED_POSITION), self.appended_position.to_le_bytes());
+        put(&mut bytes, at(WATERMARK_APPENDED_COUNT), self.appended_count.to_le_bytes());
+        put(&mut bytes, at(WATERMARK_STATE), self.state.as_u64().to_le_bytes());
         let crc = body_crc(stream_id, &bytes);
         put(&mut bytes, at(WATERMARK_BODY_CRC), crc.to_le_bytes());
         bytes
@@ -222,21 +187,15 @@ impl WatermarkBody {
     /// The body from bytes 72..120 of the file. The caller has checked that the
     /// sequence was even and the same before and after it copied them.
     pub fn decode(stream_id: StreamId, bytes: &[u8]) -> Result<Self, FormatError> {
-        let bytes: &[u8; WATERMARK_BODY_LEN] = block(bytes).ok_or(FormatError::TooShort {
-            needed: WATERMARK_BODY_LEN,
-            available: bytes.len(),
-        })?;
+        let bytes: &[u8; WATERMARK_BODY_LEN] = block(bytes)
+            .ok_or(FormatError::TooShort { needed: WATERMARK_BODY_LEN, available: bytes.len() })?;
         let expected = body_crc(stream_id, bytes);
         let found = u64_at(bytes, at(WATERMARK_BODY_CRC));
         if expected != found {
             return Err(FormatError::BadChecksum { expected, found });
         }
-        let state = WatermarkState::from_u64(u64_at(bytes, at(WATERMARK_STATE))).ok_or(
-            FormatError::BadField {
-                field: "state",
-                reason: "not a known state",
-            },
-        )?;
+        let state = WatermarkState::from_u64(u64_at(bytes, at(WATERMARK_STATE)))
+            .ok_or(FormatError::BadField { field: "state", reason: "not a known state" })?;
         Ok(Self {
             durable_position: u64_at(bytes, at(WATERMARK_DURABLE_POSITION)),
             durable_count: u64_at(bytes, at(WATERMARK_DURABLE_COUNT)),

@@ -119,7 +119,9 @@ impl SharedMap {
     /// the frontier: how a record's publication is observed.
     #[inline]
     pub fn load_word(&self, offset: usize) -> Result<u64, OutOfBounds> {
-        if offset % 8 != 0 || offset.checked_add(8).is_none_or(|end| end > self.region.len) {
+        if !offset.is_multiple_of(8)
+            || offset.checked_add(8).is_none_or(|end| end > self.region.len)
+        {
             return Err(OutOfBounds);
         }
         // SAFETY: in bounds and aligned (base is aligned, offset is a multiple of
@@ -213,7 +215,8 @@ impl MapWriter {
     #[inline]
     pub fn store_word(&mut self, offset: usize, word: u64) -> Result<(), OutOfBounds> {
         let fits = offset.checked_add(8).is_some_and(|end| end <= self.map.region.len);
-        if !fits || offset % 8 != 0 || offset < self.map.frontier.load(Ordering::Relaxed) {
+        if !fits || !offset.is_multiple_of(8) || offset < self.map.frontier.load(Ordering::Relaxed)
+        {
             return Err(OutOfBounds);
         }
         // SAFETY: in bounds, aligned, above the frontier; loads of it are atomic.
@@ -258,7 +261,7 @@ impl WordPage {
     }
 
     fn word(&self, offset: usize) -> Option<&AtomicU64> {
-        if offset % 8 != 0 || offset.checked_add(8)? > self.region.len {
+        if !offset.is_multiple_of(8) || offset.checked_add(8)? > self.region.len {
             return None;
         }
         // SAFETY: in bounds and aligned; every access in this crate is atomic.
@@ -272,7 +275,7 @@ impl WordPage {
 
     /// The 32-bit word at `offset`, for waiting on; `None` outside the page.
     pub(super) fn half(&self, offset: usize) -> Option<&AtomicU32> {
-        if offset % 4 != 0 || offset.checked_add(4)? > self.region.len {
+        if !offset.is_multiple_of(4) || offset.checked_add(4)? > self.region.len {
             return None;
         }
         // SAFETY: in bounds and aligned; the wake word is only accessed as 32 bits.

@@ -66,7 +66,6 @@ impl Cursor {
         self.offset
     }
 
-
     fn seek(&mut self, start: Start) -> Result<()> {
         match start {
             Start::Earliest => self.seek_earliest(),
@@ -349,10 +348,8 @@ impl Cursor {
         let record = match here.segment.record_at(position, end, self.verify) {
             Ok(Some(record)) => record,
             Ok(None) => {
-                let fault = RecordFault::Truncated {
-                    needed: 8,
-                    available: u64::from(end - position),
-                };
+                let fault =
+                    RecordFault::Truncated { needed: 8, available: u64::from(end - position) };
                 let segment = Arc::clone(&here.segment);
                 return Err(self.damage(&segment, end, position, self.offset, &fault));
             }
@@ -363,11 +360,11 @@ impl Cursor {
         };
         here.position = position + record.head.record_len;
         let offset = record.head.logical_offset.unwrap_or(self.offset);
-        if record.head.flags.contains(RecordFlags::GAP) {
-            if let Some(gap) = record.gap() {
-                self.offset = offset.saturating_add(gap.lost_count);
-                return Ok(None);
-            }
+        if record.head.flags.contains(RecordFlags::GAP)
+            && let Some(gap) = record.gap()
+        {
+            self.offset = offset.saturating_add(gap.lost_count);
+            return Ok(None);
         }
         self.offset = offset + 1;
         Ok(Some(Place {
@@ -450,7 +447,11 @@ impl Cursor {
     }
 
     /// Reads one record by id without moving.
-    pub(crate) fn read_id(source: &Arc<dyn Source>, id: RecordId, visibility: Visibility) -> Result<Record> {
+    pub(crate) fn read_id(
+        source: &Arc<dyn Source>,
+        id: RecordId,
+        visibility: Visibility,
+    ) -> Result<Record> {
         source.check()?;
         let limit = source.limit(visibility)?;
         let cursor = Self {
@@ -463,7 +464,10 @@ impl Cursor {
         };
         let entry = cursor.find_entry(id)?;
         let position = id.segment_offset();
-        if !limit.position.covers(id) || position % 8 != 0 || position < SEGMENT_HEADER_LEN as u32 {
+        if !limit.position.covers(id)
+            || !position.is_multiple_of(8)
+            || position < SEGMENT_HEADER_LEN as u32
+        {
             return Err(AofError::NoSuchRecord(id));
         }
         let segment = cursor.open(&entry)?;
@@ -487,7 +491,11 @@ impl Cursor {
             Err(fault) => fault,
         };
         // Damage only if a record starts here; otherwise the id is made up.
-        let point = cursor.located(&segment, end, segment.find_position(position, end, source.remembers()))?;
+        let point = cursor.located(
+            &segment,
+            end,
+            segment.find_position(position, end, source.remembers()),
+        )?;
         if point.position != position {
             return Err(AofError::NoSuchRecord(id));
         }

@@ -4,8 +4,8 @@
 //! it syncs everything appended so far, moves the durable watermark and wakes the
 //! others. So a lone caller pays no thread switch, and a crowd pays one sync.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;

@@ -147,7 +147,9 @@ impl Layout {
             Ok(identity) => Ok(Some(identity)),
             Err(FormatError::UnsupportedVersion { found }) => Err(AofError::NotALog {
                 path: self.root.clone(),
-                reason: format!("its stream file has version {found}, which is newer than this program"),
+                reason: format!(
+                    "its stream file has version {found}, which is newer than this program"
+                ),
             }),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "stream identity file is damaged");

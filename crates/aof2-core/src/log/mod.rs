@@ -37,8 +37,8 @@ mod model_check;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
-pub use aof::{Aof, Level, Watermarks};
 pub(crate) use aof::Workers;
+pub use aof::{Aof, Level, Watermarks};
 pub use config::{AofConfig, FlushConfig};
 pub use cursor::Start;
 pub use layout::{Layout, SegmentListing};

@@ -240,10 +240,9 @@ impl Stream {
                 self.storage.remove(&path).map_err(AofError::io("remove empty segment", &path))?;
             } else {
                 let meta = active.appender.segment().meta();
-                active.flush.release_unused(
-                    active.appender.position(),
-                    u64::from(meta.segment_bytes),
-                );
+                active
+                    .flush
+                    .release_unused(active.appender.position(), u64::from(meta.segment_bytes));
             }
         }
         self.discard_spares()
@@ -254,7 +253,11 @@ impl Stream {
 /// one record with a timestamp from the far future must not pin all that follow.
 fn not_before(last_timestamp_ms: u64, now_ms: u64) -> u64 {
     const TOLERANCE_MS: u64 = 60_000;
-    if last_timestamp_ms <= now_ms.saturating_add(TOLERANCE_MS) { last_timestamp_ms } else { now_ms }
+    if last_timestamp_ms <= now_ms.saturating_add(TOLERANCE_MS) {
+        last_timestamp_ms
+    } else {
+        now_ms
+    }
 }
 
 fn writer_header(identity: &StreamIdentity, clock: &dyn Clock) -> WatermarkHeader {

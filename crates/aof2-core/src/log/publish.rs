@@ -38,12 +38,9 @@ impl WatermarkPublisher {
         body: &WatermarkBody,
     ) -> Result<Self> {
         let exists = storage.exists(path).map_err(AofError::io("look for", path))?;
-        let file = if exists {
-            storage.open(path, OpenMode::ReadWrite)
-        } else {
-            storage.create_new(path)
-        }
-        .map_err(AofError::io("open watermark file", path))?;
+        let file =
+            if exists { storage.open(path, OpenMode::ReadWrite) } else { storage.create_new(path) }
+                .map_err(AofError::io("open watermark file", path))?;
         file.allocate(WATERMARK_FILE_LEN as u64)
             .map_err(AofError::io("allocate watermark file", path))?;
         let page = file
@@ -120,7 +117,8 @@ impl WatermarkView {
             let before = self.page.load(WATERMARK_SEQUENCE);
             let bytes = self.words::<WATERMARK_BODY_LEN>(WATERMARK_BODY);
             fence(Ordering::SeqCst);
-            let is_settled = before % 2 == 0 && self.page.load(WATERMARK_SEQUENCE) == before;
+            let is_settled =
+                before.is_multiple_of(2) && self.page.load(WATERMARK_SEQUENCE) == before;
             if is_settled || before == self.abandoned.load(Ordering::Relaxed) {
                 return WatermarkBody::decode(self.stream_id, &bytes).ok();
             }

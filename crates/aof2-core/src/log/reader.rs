@@ -146,7 +146,10 @@ impl AofReader {
         let segments: Vec<String> = segment_infos(self.log.table(), Position::default(), 0)
             .iter()
             .map(|s| {
-                format!("{}@{}+{} sealed {}", s.segment_id, s.first_offset, s.record_count, s.is_sealed)
+                format!(
+                    "{}@{}+{} sealed {}",
+                    s.segment_id, s.first_offset, s.record_count, s.is_sealed
+                )
             })
             .collect();
         let limit = self.log.limit(Visibility::Durable);

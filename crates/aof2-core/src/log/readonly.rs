@@ -52,7 +52,12 @@ struct Walked {
 }
 
 impl ReadOnly {
-    pub(crate) fn open(storage: Arc<dyn Storage>, root: &Path, open_max: usize, remembers: bool) -> Result<Self> {
+    pub(crate) fn open(
+        storage: Arc<dyn Storage>,
+        root: &Path,
+        open_max: usize,
+        remembers: bool,
+    ) -> Result<Self> {
         let layout = Layout::new(root);
         let survey = Survey::take(&*storage, &layout)?;
         let Some(identity) = survey.identity_or_derived(&layout) else {
@@ -82,7 +87,8 @@ impl ReadOnly {
         let mut slot = self.watermark.lock();
         if slot.is_none() {
             let path = self.layout.watermark_file();
-            *slot = WatermarkView::open(&*self.storage, &path, self.identity.stream_id).map(Arc::new);
+            *slot =
+                WatermarkView::open(&*self.storage, &path, self.identity.stream_id).map(Arc::new);
         }
         slot.clone()
     }
@@ -117,7 +123,8 @@ impl ReadOnly {
                 }
             }
             if f.has_segment_size() {
-                entries.push(SegmentEntry::unmapped(f.meta(stream_id, next_offset), f.path.clone()));
+                entries
+                    .push(SegmentEntry::unmapped(f.meta(stream_id, next_offset), f.path.clone()));
             }
         }
         self.table.replace(known, entries);
@@ -176,7 +183,7 @@ impl ReadOnly {
         if proven <= sealed.next_offset {
             return Ok(sealed);
         }
-        let Some(entry) = self.table.find_offset(proven).filter(|e| is_open_ended(e)) else {
+        let Some(entry) = self.table.find_offset(proven).filter(is_open_ended) else {
             return Ok(sealed);
         };
         let segment = self.open_whole(&entry)?;
@@ -362,7 +369,8 @@ impl Source for ReadOnly {
             let path = self.layout.segment_path(name);
             match Found::load(&*self.storage, *name, path, self.identity.format) {
                 Ok(f) => found.push(f),
-                Err(e) if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
+                Err(e)
+                    if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
                 Err(e) => return Err(e),
             }
         }

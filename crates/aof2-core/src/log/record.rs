@@ -151,9 +151,10 @@ impl Batch {
     /// The records, borrowing their payloads from the mapped segment.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = RecordRef<'_>> + '_ {
         let header_len = self.segment.codec().header_len();
-        let last = self.places.last().map_or(0, |p| {
-            p.position as usize + header_len + p.payload_len as usize
-        });
+        let last = self
+            .places
+            .last()
+            .map_or(0, |p| p.position as usize + header_len + p.payload_len as usize);
         let bytes = self.segment.map().bytes(0, last).unwrap_or_default();
         self.places.iter().map(move |place| {
             let start = place.position as usize + header_len;
@@ -162,9 +163,7 @@ impl Batch {
                 offset: place.offset,
                 timestamp_ms: place.timestamp_ms,
                 flags: place.flags,
-                payload: bytes
-                    .get(start..start + place.payload_len as usize)
-                    .unwrap_or_default(),
+                payload: bytes.get(start..start + place.payload_len as usize).unwrap_or_default(),
             }
         })
     }

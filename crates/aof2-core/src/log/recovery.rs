@@ -10,7 +10,7 @@
 //! durable, and it removes before it lets anything new be written, so running
 //! again from any intermediate state finds the same prefix.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::Layout;
@@ -25,9 +25,7 @@ use crate::format::{
 };
 use crate::io::{File, OpenMode, Storage};
 use crate::planted::{self, Bug};
-use crate::segment::{
-    ScanStop, SealRequest, SegmentAppender, SegmentFlush, SegmentMeta, TailScan,
-};
+use crate::segment::{ScanStop, SealRequest, SegmentAppender, SegmentFlush, SegmentMeta, TailScan};
 
 /// The state to continue from.
 #[derive(Debug)]
@@ -222,7 +220,8 @@ impl Recovery<'_> {
     /// it was durable if it is empty, and it cannot be told if it is not.
     fn scan_misfit(&self, found: &Found, meta: SegmentMeta) -> Result<Scanned> {
         if !found.is_blank() {
-            let why = format!("the file has {} bytes, which is not a segment's size", found.file_len);
+            let why =
+                format!("the file has {} bytes, which is not a segment's size", found.file_len);
             let damage = found.damage(found.file_len, meta.first_offset..u64::MAX, why);
             return Err(AofError::Corrupt(Box::new(damage)));
         }
@@ -288,23 +287,15 @@ impl Recovery<'_> {
         if changed {
             file.sync().map_err(AofError::io("sync recovered segment", &path))?;
         }
-        let (flush, appender) = SegmentFlush::resume(
-            self.storage,
-            path,
-            last.meta,
-            last.scan.end,
-            self.target_bytes,
-        )?;
+        let (flush, appender) =
+            SegmentFlush::resume(self.storage, path, last.meta, last.scan.end, self.target_bytes)?;
         recovered.bytes = last.meta.base_offset + u64::from(last.scan.end);
         recovered.next_segment = last.meta.segment_id.next();
         recovered.last_timestamp_ms = recovered.last_timestamp_ms.max(last.scan.last_timestamp_ms);
         recovered.last_created_ns = recovered.last_created_ns.max(last.meta.created_at_ns);
         recovered.entries.push(SegmentEntry::unsealed(Arc::clone(flush.segment())));
-        recovered.tail = Some(RecoveredTail {
-            flush,
-            appender,
-            last_timestamp_ms: last.scan.last_timestamp_ms,
-        });
+        recovered.tail =
+            Some(RecoveredTail { flush, appender, last_timestamp_ms: last.scan.last_timestamp_ms });
         Ok(())
     }
 
@@ -312,12 +303,19 @@ impl Recovery<'_> {
     fn closed_at(&self, last: &Scanned) -> bool {
         let end = Position::new(last.meta.segment_id, last.scan.end);
         last.scan.is_clean()
-            && self.claim.is_some_and(|c| c.state == WatermarkState::Closed && durable_position(&c) == end)
+            && self
+                .claim
+                .is_some_and(|c| c.state == WatermarkState::Closed && durable_position(&c) == end)
     }
 
     /// Zeroes everything behind the last record, also where it reads as zeros: after
     /// a failed sync that may be true of the page cache only.
-    fn remove_torn(&self, recovered: &mut Recovered, file: &dyn File, last: &Scanned) -> Result<()> {
+    fn remove_torn(
+        &self,
+        recovered: &mut Recovered,
+        file: &dyn File,
+        last: &Scanned,
+    ) -> Result<()> {
         let path = &last.path;
         let rest = u64::from(last.meta.segment_bytes - last.scan.end);
         file.zero_range(u64::from(last.scan.end), rest)
@@ -358,7 +356,11 @@ impl Recovery<'_> {
         recovered.bytes = complete.meta.base_offset + u64::from(complete.scan.end);
         recovered.last_timestamp_ms =
             recovered.last_timestamp_ms.max(complete.scan.last_timestamp_ms);
-        recovered.entries.push(SegmentEntry::sealed(complete.meta, path, SealedInfo::from(&footer)));
+        recovered.entries.push(SegmentEntry::sealed(
+            complete.meta,
+            path,
+            SealedInfo::from(&footer),
+        ));
         Ok(())
     }
 
@@ -454,11 +456,11 @@ impl Recovery<'_> {
         Ok(scanned.path.clone())
     }
 
-    fn open_for_repair(&self, path: &PathBuf) -> Result<Arc<dyn File>> {
+    fn open_for_repair(&self, path: &Path) -> Result<Arc<dyn File>> {
         self.storage.open(path, OpenMode::ReadWrite).map_err(AofError::io("open segment", path))
     }
 
-    fn remove(&self, path: &PathBuf) -> Result<()> {
+    fn remove(&self, path: &Path) -> Result<()> {
         self.storage.remove(path).map_err(AofError::io("remove segment", path))
     }
 

@@ -164,7 +164,9 @@ impl Stream {
             }
             RetentionAction::Archive => {
                 let target = self.archive_path(entry)?;
-                self.storage.rename(path, &target).map_err(AofError::io("archive segment", path))?;
+                self.storage
+                    .rename(path, &target)
+                    .map_err(AofError::io("archive segment", path))?;
                 count(&self.metrics.segments_archived, 1);
             }
         }

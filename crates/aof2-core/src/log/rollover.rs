@@ -190,7 +190,9 @@ impl Stream {
     pub(crate) fn activate(&self, tail: &mut Tail, spare: Spare, busy: bool) -> Result<()> {
         let segment_id = tail.next_segment;
         if segment_id.as_u64() >= u64::from(u32::MAX) {
-            return Err(AofError::InvalidRecord { reason: "the log has used up its segment ids".into() });
+            return Err(AofError::InvalidRecord {
+                reason: "the log has used up its segment ids".into(),
+            });
         }
         let now_ns = tail.time.now_ns();
         tail.last_created_ns = now_ns.max(tail.last_created_ns + 1);

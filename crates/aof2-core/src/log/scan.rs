@@ -92,12 +92,8 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        let cursor = Cursor::new(
-            source,
-            options.visibility,
-            options.verify_checksums,
-            options.start,
-        )?;
+        let cursor =
+            Cursor::new(source, options.visibility, options.verify_checksums, options.start)?;
         Ok(Self { cursor, options, skipped: 0, done: false, ended_at: None })
     }
 

@@ -63,8 +63,11 @@ pub(crate) trait Source: Send + Sync + Debug {
         seen: Position,
         deadline: Option<Instant>,
     ) -> Result<Waited>;
-    fn wait_beyond_async(self: Arc<Self>, visibility: Visibility, seen: Position)
-    -> WaitFuture<'static>;
+    fn wait_beyond_async(
+        self: Arc<Self>,
+        visibility: Visibility,
+        seen: Position,
+    ) -> WaitFuture<'static>;
     fn note_corrupt(&self);
 }
 

@@ -23,8 +23,8 @@ use super::table::SegmentTable;
 use super::tail::Tail;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{
-    PAYLOAD_LEN_MAX, RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFormat,
-    StreamIdentity, WatermarkBody, WatermarkState,
+    PAYLOAD_LEN_MAX, RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
+    SegmentFormat, StreamIdentity, WatermarkBody, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockGuard, Storage};
 use crate::planted::{self, Bug};
@@ -122,7 +122,7 @@ impl Stream {
         }
         let mut tail = self.tail.lock();
         let record_len = record_len(self.format(), payload.len());
-        let sample = (tail.next_offset % SAMPLE_EVERY == 0).then(Instant::now);
+        let sample = tail.next_offset.is_multiple_of(SAMPLE_EVERY).then(Instant::now);
         if tail.bytes + record_len as u64 > tail.attention_at {
             self.attend(&mut tail, record_len)?;
         }

@@ -10,9 +10,9 @@ use super::layout::{Layout, SegmentListing};
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
-    FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
-    SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId, StreamId,
-    StreamIdentity,
+    FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
+    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId,
+    StreamId, StreamIdentity,
 };
 use crate::io::{File, OpenMode, Storage};
 use crate::segment::{Segment, SegmentMeta, TailScan, resync};
@@ -54,7 +54,8 @@ impl Found {
         path: PathBuf,
         default_format: SegmentFormat,
     ) -> Result<Self> {
-        let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open segment", &path))?;
+        let file =
+            storage.open(&path, OpenMode::Read).map_err(AofError::io("open segment", &path))?;
         let file_len = file.len().map_err(AofError::io("read segment", &path))?;
         let mut found = Self {
             name,
@@ -149,8 +150,8 @@ impl Found {
         let payload_len = segment.map().load_word(start).unwrap_or(0) as u32 as usize;
         let end = start + segment.codec().record_len(payload_len);
         let readable = payload_len > 0 && segment.map().observe(end).is_ok();
-        let valid = readable
-            && matches!(segment.record_at(start as u32, end as u32, true), Ok(Some(_)));
+        let valid =
+            readable && matches!(segment.record_at(start as u32, end as u32, true), Ok(Some(_)));
         Ok(valid.then_some(claimed))
     }
 
@@ -168,15 +169,13 @@ impl Found {
 
     /// Refuses a file that was never part of this stream.
     fn check_belongs(&self, storage: &dyn Storage, stream_id: Option<StreamId>) -> Result<()> {
-        let foreign = |reason: String| {
-            Err(AofError::Foreign { path: self.path.clone(), reason })
-        };
+        let foreign = |reason: String| Err(AofError::Foreign { path: self.path.clone(), reason });
         match &self.header {
             Ok(Some(header)) => {
-                if let (Some(found), Some(ours)) = (header.stream_id, stream_id) {
-                    if found != ours {
-                        return foreign(format!("it belongs to stream {found}, this is {ours}"));
-                    }
+                if let (Some(found), Some(ours)) = (header.stream_id, stream_id)
+                    && found != ours
+                {
+                    return foreign(format!("it belongs to stream {found}, this is {ours}"));
                 }
                 if header.segment_id.as_u32() != self.index() {
                     return foreign(format!(
@@ -221,7 +220,12 @@ impl Found {
         segment.scan_tail(&*file, claimed).map_err(AofError::io("scan", &self.path))
     }
 
-    pub(crate) fn damage(&self, offset: u64, records: std::ops::Range<u64>, reason: impl Into<String>) -> Damage {
+    pub(crate) fn damage(
+        &self,
+        offset: u64,
+        records: std::ops::Range<u64>,
+        reason: impl Into<String>,
+    ) -> Damage {
         Damage { path: self.path.clone(), offset, records, reason: reason.into() }
     }
 }
@@ -235,7 +239,10 @@ impl Survey {
                 Ok(true) => "it has no segments/ directory",
                 _ => "the directory does not exist",
             };
-            return Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() });
+            return Err(AofError::NotALog {
+                path: layout.root().to_owned(),
+                reason: reason.into(),
+            });
         }
         let identity = layout.load_identity(storage)?;
         let format = identity.as_ref().map_or(SegmentFormat::Full, |i| i.format);
@@ -245,7 +252,8 @@ impl Survey {
             match Found::load(storage, *name, layout.segment_path(name), format) {
                 Ok(f) => found.push(f),
                 // Removed by retention or a closing writer since it was listed.
-                Err(e) if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
+                Err(e)
+                    if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -387,10 +395,7 @@ fn settle_one(
     tracing::warn!(path = %f.path.display(), "segment footer is missing or damaged; scanning");
     let scan = f.scan(storage, meta, u64::MAX)?;
     let info = SealedInfo {
-        record_count: following
-            .unwrap_or(0)
-            .saturating_sub(first_offset)
-            .max(scan.record_count),
+        record_count: following.unwrap_or(0).saturating_sub(first_offset).max(scan.record_count),
         durable_bytes: if following.is_some_and(|n| n > first_offset + scan.record_count) {
             meta.space_end()
         } else {

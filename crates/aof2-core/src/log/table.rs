@@ -144,12 +144,7 @@ pub(crate) struct SegmentTable {
 
 impl SegmentTable {
     pub(crate) fn new(open_max: usize) -> Self {
-        Self {
-            entries: RwLock::default(),
-            open: Mutex::default(),
-            open_max,
-            floor: RwLock::new(0),
-        }
+        Self { entries: RwLock::default(), open: Mutex::default(), open_max, floor: RwLock::new(0) }
     }
 
     pub(crate) fn push(&self, entry: SegmentEntry) {
@@ -249,9 +244,7 @@ impl SegmentTable {
         }
         let segment = match slot.known.upgrade() {
             Some(segment) => segment,
-            None => Arc::new(
-                entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?,
-            ),
+            None => Arc::new(entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?),
         };
         *slot = MapSlot { known: Arc::downgrade(&segment), kept: Some(Arc::clone(&segment)) };
         drop(slot);
@@ -261,8 +254,7 @@ impl SegmentTable {
 
     /// A file that vanished below our feet was trimmed, by this or another process.
     fn explain_missing(&self, error: AofError, entry: &SegmentEntry) -> AofError {
-        let missing =
-            error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        let missing = error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
         let last = self.last().is_some_and(|l| l.meta.segment_id == entry.meta.segment_id);
         match (missing && !last, entry.end_offset()) {
             (true, Some(earliest)) => AofError::Trimmed { earliest },
@@ -282,16 +274,22 @@ impl SegmentTable {
     }
 }
 
-fn find_in(entries: &VecDeque<Arc<SegmentEntry>>, segment_index: u32) -> Option<&Arc<SegmentEntry>> {
+fn find_in(
+    entries: &VecDeque<Arc<SegmentEntry>>,
+    segment_index: u32,
+) -> Option<&Arc<SegmentEntry>> {
     // Ids are consecutive unless a file is missing, so the guess is nearly always right.
     let first = entries.front()?.meta.segment_id.as_u32();
     let guess = segment_index.checked_sub(first)? as usize;
-    if let Some(entry) = entries.get(guess) {
-        if entry.meta.segment_id.as_u32() == segment_index {
-            return Some(entry);
-        }
+    if let Some(entry) = entries.get(guess)
+        && entry.meta.segment_id.as_u32() == segment_index
+    {
+        return Some(entry);
     }
-    entries.binary_search_by_key(&segment_index, |e| e.meta.segment_id.as_u32()).ok().and_then(|i| entries.get(i))
+    entries
+        .binary_search_by_key(&segment_index, |e| e.meta.segment_id.as_u32())
+        .ok()
+        .and_then(|i| entries.get(i))
 }
 
 /// What a user sees of a segment.

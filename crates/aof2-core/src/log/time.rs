@@ -48,7 +48,8 @@ impl TimeSource {
             let (ticks_0, ns_0) = self.origin;
             let elapsed_ns = now_ns.saturating_sub(ns_0);
             if elapsed_ns >= CALIBRATION_NS {
-                let rate = u128::from(ticks.wrapping_sub(ticks_0)) * 1_000_000 / u128::from(elapsed_ns);
+                let rate =
+                    u128::from(ticks.wrapping_sub(ticks_0)) * 1_000_000 / u128::from(elapsed_ns);
                 // A rate beyond any real counter means the wall clock was set.
                 self.fresh_ticks =
                     if rate < 100_000_000 { rate as u64 / REFRESH_FRACTION } else { 0 };

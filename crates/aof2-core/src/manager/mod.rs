@@ -37,9 +37,8 @@ impl ManagerConfig {
 
     /// Checks every field.
     pub fn validate(&self) -> Result<()> {
-        let invalid = |field, reason: &str| {
-            Err(AofError::InvalidConfig { field, reason: reason.to_owned() })
-        };
+        let invalid =
+            |field, reason: &str| Err(AofError::InvalidConfig { field, reason: reason.to_owned() });
         if !(1..=1024).contains(&self.worker_threads) {
             return invalid("worker_threads", "must be from 1 to 1024");
         }
@@ -125,7 +124,11 @@ impl AofManager {
             .enable_time()
             .build()
             .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
-        Ok(Self::with(RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now())), storage, clock))
+        Ok(Self::with(
+            RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now())),
+            storage,
+            clock,
+        ))
     }
 
     /// A manager whose work runs on the caller's runtime, which must have its time
@@ -161,8 +164,7 @@ impl AofManager {
     /// earlier writer left.
     pub fn open(&self, config: AofConfig) -> Result<Aof> {
         let shared = &self.shared;
-        let stream =
-            Stream::open(config, Arc::clone(&shared.storage), Arc::clone(&shared.clock))?;
+        let stream = Stream::open(config, Arc::clone(&shared.storage), Arc::clone(&shared.clock))?;
         let workers = workers::start(self.handle()?, &stream);
         let mut streams = shared.streams.lock();
         streams.retain(|weak| weak.strong_count() > 0);

@@ -76,8 +76,9 @@ impl SegmentFlush {
         end: u32,
         target_bytes: u32,
     ) -> Result<(Arc<Self>, SegmentAppender)> {
-        let file =
-            storage.open(&path, OpenMode::ReadWrite).map_err(AofError::io("open segment", &path))?;
+        let file = storage
+            .open(&path, OpenMode::ReadWrite)
+            .map_err(AofError::io("open segment", &path))?;
         // A clean close gave the unused blocks back.
         file.allocate(u64::from(meta.segment_bytes))
             .map_err(AofError::io("allocate segment", &path))?;
@@ -85,7 +86,8 @@ impl SegmentFlush {
             .map(meta.segment_bytes as usize, true)
             .map_err(AofError::io("map segment", &path))?;
         let map = Arc::new(map);
-        let refused = || AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into());
+        let refused =
+            || AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into());
         let mut writer = map.writer().ok_or_else(refused)?;
         writer.publish(end as usize).map_err(|_| refused())?;
         let segment = Arc::new(Segment::new(meta, path, map));

@@ -104,10 +104,10 @@ impl Segment {
         expected: u64,
     ) -> Result<Option<RecordHead>, RecordFault> {
         let head = self.codec().peek(bytes)?;
-        if let Some(head) = &head {
-            if head.logical_offset != Some(expected) {
-                self.codec().verify(bytes, head)?;
-            }
+        if let Some(head) = &head
+            && head.logical_offset != Some(expected)
+        {
+            self.codec().verify(bytes, head)?;
         }
         Ok(head)
     }

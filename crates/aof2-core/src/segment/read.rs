@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::index::SparseIndex;
 use crate::error::{AofError, Result};
 use crate::format::{
-    DecodedRecord, RecordCodec, RecordFault, RecordFlags, RecordHead, RecordId, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
-    SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId, StreamId,
+    DecodedRecord, RecordCodec, RecordFault, RecordFlags, RecordHead, RecordId, SEGMENT_FOOTER_LEN,
+    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId,
+    StreamId,
 };
 use crate::io::{File, OpenMode, SharedMap, Storage};
 use crate::planted::{self, Bug};
@@ -106,7 +107,8 @@ impl Segment {
         meta: SegmentMeta,
         durable_bytes: u32,
     ) -> Result<Self> {
-        let file = storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
+        let file =
+            storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
         let map =
             file.map(durable_bytes as usize, false).map_err(AofError::io("map segment", path))?;
         map.observe(durable_bytes as usize)
@@ -119,7 +121,8 @@ impl Segment {
     /// Maps a segment without a footer read-only. Nothing is visible until
     /// [`SharedMap::observe`] raises the frontier.
     pub fn open_unsealed(storage: &dyn Storage, path: &Path, meta: SegmentMeta) -> Result<Self> {
-        let file = storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
+        let file =
+            storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
         let map = file
             .map(meta.space_end() as usize, false)
             .map_err(AofError::io("map segment", path))?;

@@ -163,10 +163,10 @@ fn first_dirty(space: &[u8], file: &dyn File, mut from: usize) -> io::Result<Opt
 
 impl TailScan {
     fn prove(&mut self, head: &RecordHead, offset: u64) {
-        if let Some(lag) = head.durable_lag.filter(|&lag| lag != u32::MAX) {
-            if !head.flags.contains(RecordFlags::GAP) {
-                self.proven = self.proven.max(offset.saturating_sub(u64::from(lag)));
-            }
+        if let Some(lag) = head.durable_lag.filter(|&lag| lag != u32::MAX)
+            && !head.flags.contains(RecordFlags::GAP)
+        {
+            self.proven = self.proven.max(offset.saturating_sub(u64::from(lag)));
         }
     }
 }

@@ -57,15 +57,13 @@ impl Spare {
         settle: Settle,
     ) -> Result<Self> {
         let file = storage.create_new(path).map_err(AofError::io("create segment", path))?;
-        file.allocate(u64::from(segment_bytes))
-            .map_err(AofError::io("allocate segment", path))?;
+        file.allocate(u64::from(segment_bytes)).map_err(AofError::io("allocate segment", path))?;
         let sync = || file.sync().map_err(AofError::io("sync new segment", path));
         if settle == Settle::Length {
             sync()?;
         }
-        let map = file
-            .map(segment_bytes as usize, true)
-            .map_err(AofError::io("map segment", path))?;
+        let map =
+            file.map(segment_bytes as usize, true).map_err(AofError::io("map segment", path))?;
         let fault_in = || {
             map.fault_in(0, segment_bytes as usize).map_err(AofError::io("fault in segment", path))
         };
@@ -86,7 +84,9 @@ impl Spare {
         segment_bytes: u32,
     ) -> Result<Self> {
         let Some(writer) = map.writer() else {
-            return Err(AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into()));
+            return Err(AofError::io("map segment", &path)(
+                std::io::ErrorKind::PermissionDenied.into(),
+            ));
         };
         Ok(Self { path, file, writer, segment_bytes })
     }

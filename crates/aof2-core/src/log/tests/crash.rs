@@ -19,8 +19,7 @@ pub(super) fn explore(first_seed: u64, states: u64) -> Result<u64, String> {
     let mut explored = 0;
     let mut seed = first_seed;
     while explored < states {
-        let format =
-            if seed % 4 == 3 { SegmentFormat::Compact } else { SegmentFormat::Full };
+        let format = if seed % 4 == 3 { SegmentFormat::Compact } else { SegmentFormat::Full };
         explored += explore_one(seed, format).map_err(|e| format!("seed {seed}: {e}"))?;
         seed += 1;
     }

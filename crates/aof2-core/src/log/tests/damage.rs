@@ -90,7 +90,8 @@ pub(super) fn flips_are_reported(stride: u64) -> Result<(), String> {
     for bit in (64 * 8..used * 8).step_by(stride as usize) {
         sim.flip_bit(&path, bit).map_err(|e| e.to_string())?;
         let reader = AofReader::open_on(Arc::new(sim.clone()), ROOT).map_err(|e| e.to_string())?;
-        let results: Vec<_> = reader.scan(ScanOptions::default()).map_err(|e| e.to_string())?.collect();
+        let results: Vec<_> =
+            reader.scan(ScanOptions::default()).map_err(|e| e.to_string())?.collect();
         let hit = (bit / 8 - 64) / 112;
         match results.last() {
             Some(Err(AofError::Corrupt(d))) if d.records.contains(&hit) && d.path == path => {}
@@ -113,9 +114,8 @@ pub(super) fn other_streams_bytes_are_refused() -> Result<(), String> {
         let mut config = super::driver::config(SegmentFormat::Full);
         config.name = Some(name.into());
         let storage: Arc<dyn Storage> = Arc::new(sim.clone());
-        let stream =
-            crate::log::Stream::open(config, storage, Arc::new(sim.clock().clone()))
-                .map_err(|e| e.to_string())?;
+        let stream = crate::log::Stream::open(config, storage, Arc::new(sim.clock().clone()))
+            .map_err(|e| e.to_string())?;
         for i in 0..count {
             let options = AppendOptions { timestamp_ms: Some(1), ..Default::default() };
             stream.append_now(&[i + 1; 64], &options).map_err(|e| e.to_string())?;
@@ -132,7 +132,8 @@ pub(super) fn other_streams_bytes_are_refused() -> Result<(), String> {
     let record_4 = 64 + 3 * 96..64 + 4 * 96;
     bytes[record_4.clone()].copy_from_slice(&other[record_4]);
     ours.write_file(&our_path, &bytes).map_err(|e| e.to_string())?;
-    let stream = open(&ours.image().after_kill(), SegmentFormat::Full).map_err(|e| e.to_string())?;
+    let stream =
+        open(&ours.image().after_kill(), SegmentFormat::Full).map_err(|e| e.to_string())?;
     match stream.appended.count() {
         3 => Ok(()),
         n => Err(format!("{n} records, one of them from another stream")),
@@ -149,7 +150,10 @@ fn files_of_another_stream_and_unknown_segments_are_refused_by_name() {
     let sim = written(SegmentFormat::Full, 3, true);
     sim.write_file("/data/log/segments/garbage.seg", &[1; 70_000]).unwrap();
     let opened = open(&sim, SegmentFormat::Full);
-    assert!(matches!(&opened, Err(AofError::Foreign { path, .. }) if path.ends_with("garbage.seg")), "{opened:?}");
+    assert!(
+        matches!(&opened, Err(AofError::Foreign { path, .. }) if path.ends_with("garbage.seg")),
+        "{opened:?}"
+    );
     sim.remove(std::path::Path::new("/data/log/segments/garbage.seg")).unwrap();
 
     let other = SimStorage::new();

@@ -16,11 +16,8 @@ pub(super) const ROOT: &str = "/data/log";
 
 pub(super) fn config(format: SegmentFormat) -> AofConfig {
     let mut config = AofConfig::new(ROOT).segment_bytes(64 << 10).format(format);
-    config.flush = FlushConfig {
-        flush_interval_ms: 5,
-        flush_bytes: 32 << 10,
-        max_unflushed_bytes: 96 << 10,
-    };
+    config.flush =
+        FlushConfig { flush_interval_ms: 5, flush_bytes: 32 << 10, max_unflushed_bytes: 96 << 10 };
     config
 }
 
@@ -67,7 +64,10 @@ impl Driver {
         }
         let earliest = stream.table.earliest();
         if earliest > self.model.trimmed {
-            return Err(format!("records up to {earliest} are gone, {} trimmed", self.model.trimmed));
+            return Err(format!(
+                "records up to {earliest} are gone, {} trimmed",
+                self.model.trimmed
+            ));
         }
         let scan = Scan::new(Arc::clone(&stream) as Arc<dyn Source>, ScanOptions::default())
             .map_err(|e| e.to_string())?;
@@ -155,7 +155,9 @@ impl Driver {
                 appended.offset,
                 self.model.records.len()
             )),
-            Err(AofError::WouldBlock(_)) if stream.appended.count() == before => self.unblock(stream),
+            Err(AofError::WouldBlock(_)) if stream.appended.count() == before => {
+                self.unblock(stream)
+            }
             Err(AofError::WouldBlock(_)) => Err("a refused record was written".into()),
             Err(e) => Err(format!("append: {e}")),
         }
@@ -244,8 +246,8 @@ impl Driver {
             Visibility::Appended => stream.appended.count(),
         };
         let options = ScanOptions { visibility, ..Default::default() };
-        let scan = Scan::new(Arc::clone(stream) as Arc<dyn Source>, options)
-            .map_err(|e| e.to_string())?;
+        let scan =
+            Scan::new(Arc::clone(stream) as Arc<dyn Source>, options).map_err(|e| e.to_string())?;
         self.model.check_scan(scan, stream.table.earliest(), end)
     }
 }

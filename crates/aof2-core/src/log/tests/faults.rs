@@ -37,7 +37,8 @@ pub(super) fn survive_one_fault(seed: u64) -> Result<(), String> {
     let model = driver.model.clone();
     drop(driver);
     // The process restarts, then the power goes.
-    let mut restarted = Driver::resume(image.after_kill(), model.clone(), seed, SegmentFormat::Full);
+    let mut restarted =
+        Driver::resume(image.after_kill(), model.clone(), seed, SegmentFormat::Full);
     restarted.open_and_check().map_err(|e| format!("after restart: {e}"))?;
     let promised = restarted.model.clone();
     let cut = restarted.sim.image();

@@ -90,7 +90,11 @@ impl Model {
 
     /// What a reader in another process may see of a log that nobody recovered yet.
     /// Returns how many records it calls durable.
-    pub(super) fn check_reader(&self, storage: Arc<dyn Storage>, root: &str) -> Result<u64, String> {
+    pub(super) fn check_reader(
+        &self,
+        storage: Arc<dyn Storage>,
+        root: &str,
+    ) -> Result<u64, String> {
         let reader = match AofReader::open_on(storage, root) {
             Ok(reader) => reader,
             // A log whose creation was cut off is not there yet.

@@ -348,7 +348,8 @@ impl Judge<'_> {
             wrong.push("not sealed".to_owned());
         }
         if ends.format == SegmentFormat::Compact && !explained {
-            let last_id = ends.meta(self.inventory.identity.stream_id, 0).record_id(walk.last_position);
+            let last_id =
+                ends.meta(self.inventory.identity.stream_id, 0).record_id(walk.last_position);
             if footer.segment_id.map(|id| id.as_u32()) != Some(ends.index()) {
                 wrong.push("another segment".to_owned());
             }
@@ -380,8 +381,7 @@ impl Judge<'_> {
         }
         let end = self.facts.walk.end_offset;
         let detail = format!("torn tail, never durable ({fault}); the next writer removes it");
-        let mut problem =
-            self.problem(ProblemKind::TornTail, u64::from(at), end..end, detail);
+        let mut problem = self.problem(ProblemKind::TornTail, u64::from(at), end..end, detail);
         problem.severity = Severity::Notice;
         Some(problem)
     }
@@ -441,7 +441,8 @@ impl CheckedLog {
         problems.extend(chain);
         let gaps = segments.iter().flat_map(|s| s.facts.walk.gaps.iter().cloned());
         let gaps = join(gaps);
-        let segments: Vec<SegmentCheck> = segments.iter().map(|s| segment_check(&s.facts)).collect();
+        let segments: Vec<SegmentCheck> =
+            segments.iter().map(|s| segment_check(&s.facts)).collect();
         VerifyReport {
             root: layout.root().to_owned(),
             name: inventory.identity.name,
@@ -493,7 +494,8 @@ fn between(layout: &Layout, previous: &Checked, here: &Checked) -> Option<Proble
     let (expected, found) = (before.walk.end_offset, after.walk.first_offset);
     if expected != found {
         let affected = expected.min(found)..expected.max(found);
-        let detail = format!("it begins with record {found}, the segment before it ends at {expected}");
+        let detail =
+            format!("it begins with record {found}, the segment before it ends at {expected}");
         let offset = SEGMENT_HEADER_LEN as u64;
         return Some(problem(ProblemKind::Sequence, path, offset, affected, detail));
     }

@@ -59,7 +59,8 @@ impl Ends {
         path: &Path,
         default_format: SegmentFormat,
     ) -> Result<Self> {
-        let file = storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
+        let file =
+            storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
         let file_len = file.len().map_err(AofError::io("read segment", path))?;
         let header = match block_at(&*file, path, file_len, 0)? {
             Some(block) => SegmentHeader::decode(&block),

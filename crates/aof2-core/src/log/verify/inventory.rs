@@ -7,8 +7,8 @@ use super::examine::{Ends, is_not_found};
 use super::report::{Problem, ProblemKind, Severity};
 use crate::error::{AofError, Result};
 use crate::format::{
-    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, SpareFileName, StreamId,
-    StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WatermarkBody, WatermarkHeader,
+    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, SpareFileName,
+    StreamId, StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WatermarkBody, WatermarkHeader,
     WatermarkState,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
@@ -231,10 +231,11 @@ impl Inventory {
                 Err(FormatError::BadMagic { found: 1.. }
                     | FormatError::UnsupportedVersion { found: 1.. })
             );
-            let ok = !is_other || match ends.may_be_ours(storage, ours) {
-                Err(error) if is_not_found(&error) => true,
-                other => other?,
-            };
+            let ok = !is_other
+                || match ends.may_be_ours(storage, ours) {
+                    Err(error) if is_not_found(&error) => true,
+                    other => other?,
+                };
             return Ok((!ok).then(|| "it is not a segment of this stream".into()));
         };
         if let Some(found) = header.stream_id.filter(|&found| found != ours) {
@@ -254,8 +255,10 @@ impl Inventory {
         let misfits: Vec<usize> = (1..self.segments.len().saturating_sub(1))
             .filter(|&i| {
                 let [before, here, behind] = &self.segments[i - 1..=i + 1] else { return false };
-                let adjacent = before.index() + 1 == here.index() && here.index() + 1 == behind.index();
-                let compact = here.format == SegmentFormat::Compact && here.valid_header().is_some();
+                let adjacent =
+                    before.index() + 1 == here.index() && here.index() + 1 == behind.index();
+                let compact =
+                    here.format == SegmentFormat::Compact && here.valid_header().is_some();
                 let (Some(start), Some(end)) = (before.end_base(), here.end_base()) else {
                     return false;
                 };
@@ -397,10 +400,7 @@ fn settle_identity(
     let name = AofConfig::new(layout.root()).stream_name();
     let oldest = ends.iter().find(|e| e.valid_header().is_some());
     Ok(StreamIdentity {
-        stream_id: agreed
-            .or(first)
-            .or(in_watermark)
-            .unwrap_or_else(|| StreamId::from_name(&name)),
+        stream_id: agreed.or(first).or(in_watermark).unwrap_or_else(|| StreamId::from_name(&name)),
         name,
         format: oldest.map_or(SegmentFormat::Full, |e| e.format),
         created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use super::check::{Checked, CheckedLog, Checker, fitting_base};
 use super::examine::{Facts, is_segment_len};
 use super::inventory::check_is_log;
-use super::report::{
-    LostRange, ProblemKind, RepairAction, RepairReport, Severity, VerifyProgress,
-};
+use super::report::{LostRange, ProblemKind, RepairAction, RepairReport, Severity, VerifyProgress};
 use super::rewrite::{Quarantine, rebuild, substitute, substitute_len};
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_BYTES_MIN, SEGMENT_HEADER_LEN, SegmentFormat, SegmentId};
@@ -113,9 +111,8 @@ impl<'a> Repair<'a> {
 
     fn settle_segments(&mut self, log: &CheckedLog) -> Result<()> {
         // A segment before a sealed one must be sealed as well.
-        let last_sealed = log.segments.iter().rposition(|s| {
-            s.facts.ends.sealed().is_some() || is_damaged(s)
-        });
+        let last_sealed =
+            log.segments.iter().rposition(|s| s.facts.ends.sealed().is_some() || is_damaged(s));
         let fills_end = log.missing_records().is_some();
         let mut torn = false;
         for (i, here) in log.segments.iter().enumerate() {
@@ -126,12 +123,15 @@ impl<'a> Repair<'a> {
             }
             let previous = i.checked_sub(1).map(|i| &log.segments[i].facts);
             if let Some(previous) = previous {
-                self.fill(log, previous.ends.index() + 1..here.facts.ends.index(), missing(previous, here))?;
+                self.fill(
+                    log,
+                    previous.ends.index() + 1..here.facts.ends.index(),
+                    missing(previous, here),
+                )?;
             }
             let base = self.base_of(previous, &here.facts);
             let unsealed = here.facts.ends.sealed().is_none();
-            let must_seal =
-                unsealed && (fills_end || last_sealed.is_some_and(|last| i < last));
+            let must_seal = unsealed && (fills_end || last_sealed.is_some_and(|last| i < last));
             let rebuilds = is_damaged(here) || must_seal;
             if !rebuilds && here.facts.is_blank() {
                 // Never used; whoever opens the log removes it.
@@ -220,7 +220,9 @@ impl<'a> Repair<'a> {
     fn free_name(&self, meta: &mut SegmentMeta, own: &Path) -> Result<()> {
         loop {
             let path = self.layout.segment_path(&meta.file_name());
-            if path == own || !self.storage.exists(&path).map_err(AofError::io("look for", &path))? {
+            if path == own
+                || !self.storage.exists(&path).map_err(AofError::io("look for", &path))?
+            {
                 return Ok(());
             }
             if meta.format == SegmentFormat::Compact {
@@ -281,7 +283,8 @@ impl<'a> Repair<'a> {
                 segment_bytes: SEGMENT_BYTES_MIN as u32,
             };
             let lost_count = lost.end - lost.start;
-            let path = substitute(self.storage, self.layout, meta, lost_count, self.clock.now_ns())?;
+            let path =
+                substitute(self.storage, self.layout, meta, lost_count, self.clock.now_ns())?;
             if !lost.is_empty() {
                 self.lost.push(LostRange {
                     records: lost.clone(),
@@ -306,10 +309,7 @@ fn missing(previous: &Facts, here: &Checked) -> Range<u64> {
 
 /// Whether the file must be written anew.
 fn is_damaged(checked: &Checked) -> bool {
-    checked
-        .problems
-        .iter()
-        .any(|p| p.severity == Severity::Damage && p.kind != ProblemKind::Name)
+    checked.problems.iter().any(|p| p.severity == Severity::Damage && p.kind != ProblemKind::Name)
 }
 
 fn changes(here: &Checked) -> Vec<String> {

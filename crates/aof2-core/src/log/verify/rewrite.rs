@@ -282,7 +282,9 @@ pub(super) fn rebuild(
         rewrite.next_offset = region.records.start;
         match region.is_padding {
             true => rewrite.put_padded(original, region)?,
-            false => rewrite.put_gap(region.records.end - region.records.start, region.bytes.end)?,
+            false => {
+                rewrite.put_gap(region.records.end - region.records.start, region.bytes.end)?
+            }
         }
     }
     rewrite.copy_until(original, walk.end)?;
@@ -340,8 +342,9 @@ fn base_timestamp_ms(facts: &Facts) -> u64 {
     let in_header = facts.ends.valid_header().and_then(|h: &SegmentHeader| h.base_timestamp_ms);
     let walk = &facts.walk;
     let first = walk.first_offset;
-    let starts_intact = walk.regions.first().is_none_or(|r| r.records.start > first || r.is_padding)
-        && walk.gaps.first().is_none_or(|gap| gap.start > first);
+    let starts_intact =
+        walk.regions.first().is_none_or(|r| r.records.start > first || r.is_padding)
+            && walk.gaps.first().is_none_or(|gap| gap.start > first);
     in_header.unwrap_or(walk.first_timestamp_ms.filter(|_| starts_intact).unwrap_or(0))
 }
 

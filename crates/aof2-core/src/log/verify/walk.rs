@@ -44,7 +44,10 @@ pub(super) enum Fault {
     Record(RecordFault),
     /// Zeros, or the end of the file.
     Nothing,
-    Sequence { expected: u64, found: u64 },
+    Sequence {
+        expected: u64,
+        found: u64,
+    },
 }
 
 impl fmt::Display for Fault {

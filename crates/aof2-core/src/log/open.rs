@@ -95,6 +95,8 @@ impl Stream {
             size(config.segment_bytes_min),
             size(config.segment_bytes_max),
             last_size,
+            recovered.unused,
+            recovered.next_spare,
         );
         table.replace(Vec::new(), recovered.entries);
         let now_ns = clock.now_ns();

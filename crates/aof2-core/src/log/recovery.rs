@@ -39,6 +39,10 @@ pub(crate) struct Recovered {
     pub(crate) last_timestamp_ms: u64,
     pub(crate) last_created_ns: u64,
     pub(crate) truncated_bytes: u64,
+    /// Spares that were never written: worth nothing, and slow to remove.
+    pub(crate) unused: Vec<PathBuf>,
+    /// Ordinal for the next spare, behind those that are still there.
+    pub(crate) next_spare: u64,
 }
 
 /// The unsealed segment that goes on.
@@ -90,7 +94,7 @@ impl Recovery<'_> {
         if self.claim.is_none_or(|c| c.state != WatermarkState::Closed) {
             self.sync_segments_dir()?;
         }
-        self.adopt_spare(&mut survey)?;
+        let unused = self.adopt_spare(&mut survey)?;
         let found = &survey.found;
         let unsealed = self.unsealed_count(found);
         let (entries, next_offset) =
@@ -108,7 +112,9 @@ impl Recovery<'_> {
             }
             [previous, last, ..] => self.settle_two(&mut recovered, previous, last)?,
         }
-        self.remove_leftovers(&survey)?;
+        recovered.unused = unused;
+        recovered.next_spare = survey.listing.spares.last().map_or(0, |s| s.ordinal + 1);
+        self.remove_leftovers(&survey, &recovered)?;
         Ok(recovered)
     }
 
@@ -144,17 +150,22 @@ impl Recovery<'_> {
             tail: None,
             next_offset,
             truncated_bytes: 0,
+            unused: Vec::new(),
+            next_spare: 0,
         }
     }
 
     /// A process killed right after a rollover leaves records in a file that still
     /// has its temporary name. They were appended, so a mere kill must not lose
-    /// them: such a file takes part as the newest segment.
-    fn adopt_spare(&self, survey: &mut Survey) -> Result<()> {
+    /// them: such a file takes part as the newest segment. Returns the spares that were
+    /// never written.
+    fn adopt_spare(&self, survey: &mut Survey) -> Result<Vec<PathBuf>> {
         let next = survey.found.last().map_or(0, |f| f.index() + 1);
         // A blank newest segment may have been too small for its first record, and
         // the spare took its place.
         let replaced = survey.found.last().filter(|f| f.is_blank()).map(Found::index);
+        let mut unused = Vec::new();
+        let mut adopted = None;
         for spare in &survey.listing.spares {
             let path = self.layout.segments_dir().join(spare.to_string());
             let name = SegmentFileName {
@@ -163,23 +174,29 @@ impl Recovery<'_> {
                 created_at_ns: 0,
             };
             let mut found = Found::load(self.storage, name, path, self.identity.format)?;
-            let Ok(Some(header)) = found.header else { continue };
+            let Ok(Some(header)) = found.header else {
+                if found.header.is_ok() {
+                    unused.push(found.path);
+                }
+                continue;
+            };
             let index = header.segment_id.as_u32();
             let ours = header.stream_id.is_none_or(|id| id == self.identity.stream_id)
                 && (index == next || Some(index) == replaced)
                 && found.has_segment_size();
-            if !ours {
-                continue;
+            if ours && adopted.is_none() {
+                found.name.segment_id = header.segment_id;
+                found.name.created_at_ns = header.created_at_ns;
+                adopted = Some(found);
             }
-            if Some(index) == replaced {
+        }
+        if let Some(found) = adopted {
+            if Some(found.index()) == replaced {
                 survey.blank_twins.extend(survey.found.pop().map(|blank| blank.path));
             }
-            found.name.segment_id = header.segment_id;
-            found.name.created_at_ns = header.created_at_ns;
             survey.found.push(found);
-            return Ok(());
         }
-        Ok(())
+        Ok(unused)
     }
 
     /// Segments missing right before the unsealed end: what the next one says about
@@ -470,9 +487,10 @@ impl Recovery<'_> {
     }
 
     /// Removes spares, temporaries and blank files that nobody will look at again.
-    fn remove_leftovers(&self, survey: &Survey) -> Result<()> {
+    fn remove_leftovers(&self, survey: &Survey, recovered: &Recovered) -> Result<()> {
         let dir = self.layout.segments_dir();
         let spares = survey.listing.spares.iter().map(|s| dir.join(s.to_string()));
+        let spares = spares.filter(|path| !recovered.unused.contains(path));
         let temporaries = survey.listing.temporaries.iter().map(|t| dir.join(t));
         let blanks = survey.blank_twins.iter().cloned();
         for path in spares.chain(temporaries).chain(blanks) {

@@ -51,14 +51,20 @@ pub(crate) struct Rollover {
 }
 
 impl Rollover {
-    pub(crate) fn new(bytes_min: u32, bytes_max: u32, next_bytes: u32) -> Self {
+    pub(crate) fn new(
+        bytes_min: u32,
+        bytes_max: u32,
+        next_bytes: u32,
+        unused: Vec<std::path::PathBuf>,
+        next_spare: u64,
+    ) -> Self {
         Self {
             signal: Signal::default(),
             spares: Mutex::default(),
-            discarded: Mutex::default(),
+            discarded: Mutex::new(unused),
             failure: Mutex::default(),
             next_bytes: AtomicU32::new(next_bytes.clamp(bytes_min, bytes_max)),
-            next_ordinal: AtomicU64::new(0),
+            next_ordinal: AtomicU64::new(next_spare),
             bytes_min,
             bytes_max,
             preparing: Mutex::default(),
@@ -248,11 +254,7 @@ impl Stream {
         if self.is_stopped() {
             return Ok(false);
         }
-        for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
-            if let Err(error) = self.storage.remove(&path) {
-                tracing::warn!(path = %path.display(), %error, "unused segment stays on disk");
-            }
-        }
+        self.remove_discarded();
         if self.rollover.spare_count() >= self.config.preallocate_segments.max(1) {
             return Ok(false);
         }
@@ -381,6 +383,21 @@ impl Stream {
         self.close_active(&mut tail);
         tail.attention_at = 0;
         Ok(SealStart::Closed)
+    }
+
+    /// Background: removes what an earlier writer left unused. Under the lock that
+    /// close waits for: afterwards the names may be the next writer's.
+    pub(crate) fn remove_unused(&self) {
+        let _preparing = self.rollover.preparing.lock();
+        self.remove_discarded();
+    }
+
+    fn remove_discarded(&self) {
+        for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
+            if let Err(error) = self.storage.remove(&path) {
+                tracing::warn!(path = %path.display(), %error, "unused segment stays on disk");
+            }
+        }
     }
 
     /// Gives the disk space of spares back.

@@ -80,6 +80,7 @@ const SPARE_IDLE: Duration = Duration::from_secs(30);
 async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     // A recovered segment's pages were not touched yet.
     let _ = blocking(&stream, Stream::fault_in_active).await;
+    let _ = blocking(&stream, Stream::remove_unused).await;
     loop {
         let seen = stream.appended.count();
         let has_spare = stream.rollover.spare_count() > 0;

@@ -6,7 +6,6 @@ mod lies;
 mod model;
 mod names;
 mod names_model;
-mod speed;
 mod threads;
 mod twin;
 

@@ -7,7 +7,7 @@ CARGO ?= cargo
 # One target directory for the workspace, the benches and the fuzz targets.
 TARGET ?= $(CURDIR)/target
 
-.PHONY: help demo test test-deep bench fuzz lint docs clean check-tools
+.PHONY: help demo test test-deep bench fuzz lint docs clean check-tools check-bench-tools
 
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -32,7 +32,12 @@ test-deep: check-tools ## 150,000 crash states, thousands of faults, hundreds of
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::
 
 BENCH_ARGS ?=
-bench: check-tools ## Measure against bounds and peers; BENCH_ARGS=--quick for a short run
+check-bench-tools: check-tools
+	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
+	  >/dev/null 2>&1 || [ -n "$$LIBCLANG_PATH" ] || { \
+	  echo "the peers need a C++ compiler and libclang: apt-get install g++ libclang-dev"; exit 1; }
+
+bench: check-bench-tools ## Measure against bounds and peers; BENCH_ARGS=--quick for a short run
 	CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) run --locked --release \
 	  --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
 

@@ -401,19 +401,11 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
-        let reached = || {
-            if level == Level::Appended {
-                stream.meet_appends();
-            }
-            if watermark.count() >= count {
-                return Some(Ok(()));
-            }
-            stream.is_stopped().then_some(Err(()))
-        };
+        let reached = || stream.has_reached(level.visibility(), count);
         match watermark.wait(timeout.and_then(deadline), reached) {
             None => Ok(false),
-            Some(Ok(())) => Ok(true),
-            Some(Err(())) => Err(stream.refusal().unwrap_or(AofError::Closed)),
+            Some(true) => Ok(true),
+            Some(false) => Err(stream.refusal().unwrap_or(AofError::Closed)),
         }
     }
 
@@ -423,17 +415,10 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = stream.watermark(level.visibility());
-        let reached = || {
-            if level == Level::Appended {
-                stream.meet_appends();
-            }
-            if watermark.count() >= count {
-                return Some(Ok(()));
-            }
-            stream.is_stopped().then_some(Err(()))
-        };
-        let outcome = watermark.wait_async(reached).await;
-        outcome.map_err(|()| stream.refusal().unwrap_or(AofError::Closed))
+        match watermark.wait_async(|| stream.has_reached(level.visibility(), count)).await {
+            true => Ok(()),
+            false => Err(stream.refusal().unwrap_or(AofError::Closed)),
+        }
     }
 
     // ---- reading ----

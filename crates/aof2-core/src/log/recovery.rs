@@ -242,17 +242,7 @@ impl Recovery<'_> {
             let damage = found.damage(found.file_len, meta.first_offset..u64::MAX, why);
             return Err(AofError::Corrupt(Box::new(damage)));
         }
-        let scan = TailScan {
-            end: SEGMENT_HEADER_LEN as u32,
-            record_count: 0,
-            last_position: 0,
-            last_timestamp_ms: 0,
-            proven: 0,
-            proven_end: SEGMENT_HEADER_LEN as u32,
-            beyond: None,
-            stop: ScanStop::End,
-            dirty_beyond: false,
-        };
+        let scan = TailScan::empty();
         Ok(Scanned { meta, path: found.path.clone(), scan, temporary: None })
     }
 

@@ -80,6 +80,17 @@ impl Stream {
         }
     }
 
+    /// Whether a watermark has reached `count`; `false` once it never will.
+    pub(crate) fn has_reached(&self, visibility: Visibility, count: u64) -> Option<bool> {
+        if visibility == Visibility::Appended {
+            self.meet_appends();
+        }
+        if self.watermark(visibility).count() >= count {
+            return Some(true);
+        }
+        self.is_stopped().then_some(false)
+    }
+
     fn look_beyond(&self, visibility: Visibility, seen: Position) -> Option<Waited> {
         if visibility == Visibility::Appended {
             self.meet_appends();

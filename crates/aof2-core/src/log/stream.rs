@@ -61,6 +61,13 @@ pub struct AppendedBatch {
     pub first_offset: u64,
 }
 
+/// How two tries at appending ended.
+enum Attempt<T> {
+    Done(Result<T>),
+    /// On what, and the state to sleep on.
+    Blocked(BackpressureKind, u64),
+}
+
 /// How background workers are told that there is something to do.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
@@ -337,6 +344,25 @@ impl Stream {
         }
     }
 
+    /// Tries twice: what is waited for may happen between a refusal and going to sleep,
+    /// so the state to sleep on is noted before the second try.
+    fn try_append<T>(&self, append: &mut impl FnMut() -> Result<T>) -> Attempt<T> {
+        loop {
+            let kind = match append() {
+                Err(AofError::WouldBlock(kind)) => kind,
+                done => return Attempt::Done(done),
+            };
+            let seen = self.progress(kind);
+            match append() {
+                Err(AofError::WouldBlock(again)) if again == kind => {
+                    return Attempt::Blocked(kind, seen);
+                }
+                Err(AofError::WouldBlock(_)) => {}
+                done => return Attempt::Done(done),
+            }
+        }
+    }
+
     /// Appends, waiting for room until the deadline.
     pub(crate) fn append_waiting<T>(
         &self,
@@ -344,20 +370,12 @@ impl Stream {
         mut append: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
-            let kind = match append() {
-                Err(AofError::WouldBlock(kind)) => kind,
-                done => return done,
-            };
-            // What we wait for may have happened between the refusal and here: note
-            // the state, try once more, and only then sleep on that state.
-            let seen = self.progress(kind);
-            match append() {
-                Err(AofError::WouldBlock(again)) if again == kind => {}
-                Err(AofError::WouldBlock(_)) => continue,
-                done => return done,
-            }
-            if !self.wait_progress(kind, seen, deadline) {
-                return Err(AofError::Timeout { what: "room to append" });
+            match self.try_append(&mut append) {
+                Attempt::Done(done) => return done,
+                Attempt::Blocked(kind, seen) if self.wait_progress(kind, seen, deadline) => {}
+                Attempt::Blocked(..) => {
+                    return Err(AofError::Timeout { what: "room to append" });
+                }
             }
         }
     }
@@ -369,16 +387,10 @@ impl Stream {
         mut append: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
-            let kind = match append() {
-                Err(AofError::WouldBlock(kind)) => kind,
-                done => return done,
+            let (kind, seen) = match self.try_append(&mut append) {
+                Attempt::Done(done) => return done,
+                Attempt::Blocked(kind, seen) => (kind, seen),
             };
-            let seen = self.progress(kind);
-            match append() {
-                Err(AofError::WouldBlock(again)) if again == kind => {}
-                Err(AofError::WouldBlock(_)) => continue,
-                done => return done,
-            }
             match kind {
                 BackpressureKind::Flush => {
                     self.durable.wait_async(|| (self.progress(kind) != seen).then_some(())).await;

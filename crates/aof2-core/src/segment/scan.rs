@@ -50,6 +50,21 @@ pub struct TailScan {
 }
 
 impl TailScan {
+    /// Of a segment without records.
+    pub fn empty() -> Self {
+        Self {
+            end: SEGMENT_HEADER_LEN as u32,
+            record_count: 0,
+            last_position: 0,
+            last_timestamp_ms: 0,
+            proven: 0,
+            proven_end: SEGMENT_HEADER_LEN as u32,
+            beyond: None,
+            stop: ScanStop::End,
+            dirty_beyond: false,
+        }
+    }
+
     /// Whether the bytes behind `end` hold nothing.
     pub fn is_clean(&self) -> bool {
         self.stop == ScanStop::End && !self.dirty_beyond
@@ -64,17 +79,7 @@ impl Segment {
     /// more is located.
     pub fn scan_tail(&self, file: &dyn File, claimed: u64) -> io::Result<TailScan> {
         let space = self.map().bytes(0, self.map().len()).unwrap_or_default();
-        let mut scan = TailScan {
-            end: SEGMENT_HEADER_LEN as u32,
-            record_count: 0,
-            last_position: 0,
-            last_timestamp_ms: 0,
-            proven: 0,
-            proven_end: SEGMENT_HEADER_LEN as u32,
-            beyond: None,
-            stop: ScanStop::End,
-            dirty_beyond: false,
-        };
+        let mut scan = TailScan::empty();
         scan.stop = self.walk_valid(space, &mut scan);
         self.look_beyond(space, file, &mut scan)?;
         if scan.proven > claimed {

@@ -1,7 +1,7 @@
 //! Bugs planted on purpose, to prove that the tests can fail.
 //!
-//! Without the feature `planted-bugs`, [`is`] is the constant `false` and the
-//! branches vanish. With it, [`plant`] switches one bug on for the process.
+//! Without the feature `planted-bugs`, `is` is the constant `false` and the
+//! branches vanish. With it, `plant` switches one bug on for the process.
 
 /// A deliberate mistake; each breaks one promise of `docs/durability.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The storage seam: everything that touches the operating system.
 //!
-//! The log is written against the traits of [`storage`]; [`os`] implements them
+//! The log is written against the traits of `storage`; `os` implements them
 //! over real files and [`sim`] over an in-memory machine that can lose power.
 //! All `unsafe` of the crate lives here, behind types whose own checks uphold
 //! the invariants: [`SharedMap`] hands out slices only below a published

@@ -21,7 +21,8 @@ impl Engine for Aof2 {
     fn about(&self) -> &'static str {
         "fixed segment size, two spares, background flush off in the page-cache rows as for every \
          peer; CRC-64/NVME of each record; durable is msync of the range (fdatasync on Linux), \
-         shared by the callers that wait together"
+         shared by the callers that wait together; the durable rows warm the segment up first, \
+         so that its blocks were written once, as the bound's were"
     }
 
     fn support(&self, _kind: Kind) -> Support {

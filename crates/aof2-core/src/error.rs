@@ -136,6 +136,9 @@ pub enum AofError {
         /// The failure that caused it.
         reason: Arc<str>,
     },
+    /// The caller asked for the work to end before it was done.
+    #[error("cancelled")]
+    Cancelled,
     /// The handle was closed.
     #[error("the log is closed")]
     Closed,

@@ -38,10 +38,10 @@ pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
     Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OnCorruption, Payload, Position,
     Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan, ScanOptions,
-    SealedInfo, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
+    SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
 };
 pub use log::{
-    LostRange, Problem, ProblemKind, RepairAction, RepairReport, SegmentCheck, Severity,
+    LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};

@@ -109,3 +109,53 @@ fn a_follower_in_another_handle_sees_records_as_they_become_durable() -> TestRes
     assert_eq!(follower.join().expect("follower")?, 3_000);
     Ok(())
 }
+
+/// A follower with an end used to wait for the record behind it.
+#[test]
+fn a_follower_ends_at_its_end_without_waiting_for_the_record_behind_it() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let log = Aof::open(small(&dir.path().join("events")))?;
+    let ids: Vec<RecordId> = (0..3).map(|i| log.append(&payload(i))).collect::<Result<_, _>>()?;
+    log.flush()?;
+    for end in [End::Offset(3), End::Id(RecordId::from_u64(ids[2].as_u64() + 1))] {
+        let mut follow = log.follow(ScanOptions { end, ..Default::default() })?;
+        for offset in 0..3 {
+            assert_eq!(follow.next_record(None)?.map(|r| r.offset), Some(offset));
+            assert!(!follow.is_finished());
+        }
+        // Nothing is behind the end, and nobody will write it: waiting would be for ever.
+        assert!(follow.next_record(None)?.is_none());
+        assert!(follow.is_finished());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_follower_tells_the_end_of_the_log_from_a_timeout() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let log = Aof::open(small(&dir.path().join("events")))?;
+    let mut follow = log.follow(ScanOptions::default())?;
+    assert!(follow.next_record(Some(Duration::from_millis(1)))?.is_none());
+    assert!(!follow.is_finished());
+    log.append(b"the last one")?;
+    log.close()?;
+    assert!(follow.next_record(None)?.is_some());
+    assert!(follow.next_record(None)?.is_none());
+    assert!(follow.is_finished());
+    Ok(())
+}
+
+#[test]
+fn a_seal_can_be_awaited_in_pieces() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let log = Aof::open(small(&dir.path().join("events")))?;
+    log.append(b"one")?;
+    let mut sealing = log.sealing();
+    while !sealing.wait(Some(Duration::from_micros(1)))? {}
+    assert!(log.segments()[0].is_sealed);
+    // Waiting on does not seal what was appended since.
+    log.append(b"two")?;
+    assert!(sealing.wait(None)?);
+    assert!(!log.segments()[1].is_sealed);
+    Ok(())
+}

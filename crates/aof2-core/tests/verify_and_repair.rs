@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -147,6 +147,54 @@ fn writes_on(path: &Path, format: SegmentFormat, left: &Model, next: u64) -> Res
 }
 
 #[test]
+fn verifying_and_repairing_can_be_cancelled() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("events");
+    build(&path, SegmentFormat::Full, 3)?;
+    let storage: Arc<dyn Storage> = Arc::new(OsStorage);
+    let mut steps = 0;
+    let mut stop = |_| {
+        steps += 1;
+        if steps == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let cancelled = verify_with(&storage, &path, &mut stop);
+    assert!(matches!(cancelled, Err(AofError::Cancelled)), "{cancelled:?}");
+    let cancelled =
+        repair_with(&storage, &SimClock::default(), &path, &mut |_| ControlFlow::Break(()));
+    assert!(matches!(cancelled, Err(AofError::Cancelled)), "{cancelled:?}");
+    assert_eq!(steps, 2);
+    assert!(repair(&path)?.actions.is_empty());
+    Ok(())
+}
+
+/// A scan used to fail on damage right behind its end.
+#[test]
+fn a_scan_does_not_care_about_damage_behind_its_end() -> TestResult {
+    for format in FORMATS {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("events");
+        let known = build(&path, format, 0)?;
+        let file = verify(&path)?.segments[0].path.clone();
+        let mut bytes = fs::read(&file)?;
+        let id = known[&5].id;
+        bytes[id.segment_offset() as usize + format.header_len()] ^= 1;
+        fs::write(&file, bytes)?;
+        let reader = AofReader::open(&path)?;
+        for end in [End::Offset(5), End::Id(id)] {
+            let options = ScanOptions { end, ..Default::default() };
+            let count = reader.scan(options)?.collect::<Result<Vec<_>, _>>()?.len();
+            assert_eq!(count, 5);
+            let mut scan = reader.scan(options)?;
+            assert_eq!(scan.next_batch()?.map(|b| b.len()), Some(5));
+            assert!(scan.next_batch()?.is_none());
+        }
+        let mut scan = reader.scan(ScanOptions { end: End::Offset(6), ..Default::default() })?;
+        assert!(scan.any(|record| record.is_err()));
+    }
+    Ok(())
+}
+
+#[test]
 fn a_closed_log_verifies_clean() -> TestResult {
     for format in FORMATS {
         let dir = tempfile::tempdir()?;
@@ -154,7 +202,10 @@ fn a_closed_log_verifies_clean() -> TestResult {
         build(&path, format, 3)?;
         let storage: Arc<dyn Storage> = Arc::new(OsStorage);
         let mut seen = Vec::new();
-        let report = verify_with(&storage, &path, &mut |p| seen.push(p))?;
+        let report = verify_with(&storage, &path, &mut |p| {
+            seen.push(p);
+            ControlFlow::Continue(())
+        })?;
         assert_eq!(report.problems, []);
         assert_eq!((report.name.as_str(), report.format), ("events", format));
         assert_eq!((report.first_offset, report.next_offset, report.record_count), (0, 40, 40));
@@ -875,7 +926,9 @@ fn a_repair_may_be_cut_anywhere_and_run_again() -> TestResult {
             onto(&machine, &path)?;
             machine.crash_at(machine.calls() + cut);
             let storage: Arc<dyn Storage> = Arc::new(machine.clone());
-            let cut_short = repair_with(&storage, &SimClock::default(), "/events", &mut |_| ());
+            let cut_short = repair_with(&storage, &SimClock::default(), "/events", &mut |_| {
+                ControlFlow::Continue(())
+            });
             let Some(image) = machine.take_crash() else {
                 assert!(cut_short?.verify.is_healthy());
                 break;
@@ -883,7 +936,9 @@ fn a_repair_may_be_cut_anywhere_and_run_again() -> TestResult {
             for seed in 0..3 {
                 let machine = image.materialize(seed, &CrashOptions::default());
                 let storage: Arc<dyn Storage> = Arc::new(machine.clone());
-                let report = repair_with(&storage, &SimClock::default(), "/events", &mut |_| ())?;
+                let report = repair_with(&storage, &SimClock::default(), "/events", &mut |_| {
+                    ControlFlow::Continue(())
+                })?;
                 let problems = &report.verify.problems;
                 assert!(
                     report.verify.is_healthy(),
@@ -953,7 +1008,7 @@ fn what_a_power_cut_leaves_is_not_taken_for_damage() -> TestResult {
             let what = format!("{format} round {round} seed {seed}");
             let machine = image.materialize(seed, &CrashOptions::default());
             let storage: Arc<dyn Storage> = Arc::new(machine.clone());
-            let report = match verify_with(&storage, root, &mut |_| ()) {
+            let report = match verify_with(&storage, root, &mut |_| ControlFlow::Continue(())) {
                 // The log had not been made yet.
                 Err(AofError::NotALog { .. }) => continue,
                 other => other?,
@@ -961,13 +1016,19 @@ fn what_a_power_cut_leaves_is_not_taken_for_damage() -> TestResult {
             assert!(report.is_healthy(), "{what}: {:#?}", report.problems);
             let other = image.materialize(seed, &CrashOptions::default());
             let other: Arc<dyn Storage> = Arc::new(other);
-            let repaired = repair_with(&other, &SimClock::default(), root, &mut |_| ())?;
+            let repaired =
+                repair_with(
+                    &other,
+                    &SimClock::default(),
+                    root,
+                    &mut |_| ControlFlow::Continue(()),
+                )?;
             assert_eq!(repaired.actions, [], "{what}");
             let log = open(&machine).map_err(|e| format!("{what}: {e}"))?;
             log.append(b"after")?;
             let count = log.watermarks().appended;
             log.close()?;
-            let report = verify_with(&storage, root, &mut |_| ())?;
+            let report = verify_with(&storage, root, &mut |_| ControlFlow::Continue(()))?;
             assert_eq!(report.problems, [], "{what}");
             assert_eq!(report.next_offset, count, "{what}");
             states += 1;

@@ -312,6 +312,24 @@ impl Aof {
         self.stream().seal_now(None)
     }
 
+    /// [`Aof::seal`] for callers that look elsewhere while they wait: the segment is
+    /// closed by the first [`Sealing::wait`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"the last of its segment")?;
+    /// let mut sealing = log.sealing();
+    /// while !sealing.wait(Some(Duration::from_millis(50)))? {
+    ///     println!("still sealing");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sealing(&self) -> Sealing {
+        Sealing { stream: Arc::clone(self.stream()), is_closed: false }
+    }
+
     /// Writes every block of the active segment once and faults its pages in, so that
     /// the first appends and flushes cost what all others do. For a stream that flushes
     /// little at a time, later segments are prepared like this in the background.
@@ -356,6 +374,28 @@ impl Aof {
     /// ```
     pub fn flush_until(&self, id: RecordId, timeout: Option<Duration>) -> Result<()> {
         let position = self.position_after(id)?;
+        self.stream().flush_until(position, timeout.and_then(deadline))
+    }
+
+    /// End of what is appended now, to wait for with [`Aof::flush_to`].
+    pub fn appended_position(&self) -> Position {
+        self.stream().appended.position()
+    }
+
+    /// Returns when everything before this position is durable; `Timeout` if that
+    /// takes longer. Several calls may wait for one position.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"hello")?;
+    /// let position = log.appended_position();
+    /// log.flush_to(position, Some(Duration::from_secs(10)))?;
+    /// assert_eq!(log.watermarks().durable, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush_to(&self, position: Position, timeout: Option<Duration>) -> Result<()> {
         self.stream().flush_until(position, timeout.and_then(deadline))
     }
 
@@ -601,6 +641,21 @@ impl Aof {
     /// Whether the stream was closed.
     pub fn is_closed(&self) -> bool {
         self.stream().closed.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+/// A seal under way; see [`Aof::sealing`].
+#[derive(Debug)]
+pub struct Sealing {
+    stream: Arc<Stream>,
+    is_closed: bool,
+}
+
+impl Sealing {
+    /// Whether the segment has its footer; waits for it up to `timeout` (`None`: as
+    /// long as it takes).
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool> {
+        self.stream.seal_until(&mut self.is_closed, timeout.and_then(deadline))
     }
 }
 

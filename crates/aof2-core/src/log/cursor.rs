@@ -376,6 +376,11 @@ impl Cursor {
         }))
     }
 
+    /// The id that the next record has if it lies in this segment.
+    pub(crate) fn next_id(&self) -> Option<RecordId> {
+        self.here.as_ref().map(|here| here.segment.meta().record_id(here.position))
+    }
+
     pub(crate) fn is_before(&self, end: u32) -> bool {
         self.here.as_ref().is_some_and(|here| here.position < end)
     }

@@ -38,7 +38,7 @@ mod model_check;
 mod tests;
 
 pub(crate) use aof::Workers;
-pub use aof::{Aof, Level, Watermarks};
+pub use aof::{Aof, Level, Sealing, Watermarks};
 pub use config::{AofConfig, FlushConfig};
 pub use cursor::Start;
 pub use layout::{Layout, SegmentListing};
@@ -53,6 +53,6 @@ pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
 pub use table::{SealedInfo, SegmentInfo};
 pub use verify::{
-    LostRange, Problem, ProblemKind, RepairAction, RepairReport, SegmentCheck, Severity,
+    LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };

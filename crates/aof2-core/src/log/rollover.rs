@@ -349,17 +349,27 @@ impl Stream {
     pub(crate) fn seal_now(&self, deadline: Option<Instant>) -> Result<()> {
         self.check_not_forked()?;
         let mut closed = false;
+        match self.seal_until(&mut closed, deadline)? {
+            true => Ok(()),
+            false => Err(AofError::Timeout { what: "the segment to be sealed" }),
+        }
+    }
+
+    /// [`Stream::seal_now`] in pieces: `false` when the time is up. `closed` says
+    /// whether the segment was closed by an earlier piece.
+    pub(crate) fn seal_until(&self, closed: &mut bool, deadline: Option<Instant>) -> Result<bool> {
+        self.check_not_forked()?;
         loop {
             let seen = self.rollover.signal.seen();
-            match self.start_seal(closed)? {
-                SealStart::Idle => return Ok(()),
-                SealStart::Closed => closed = true,
+            match self.start_seal(*closed)? {
+                SealStart::Idle => return Ok(true),
+                SealStart::Closed => *closed = true,
                 SealStart::Busy => {}
             }
             self.bells.spare.notify_one();
             self.bells.seal.notify_one();
             if !self.rollover.signal.wait(seen, deadline) {
-                return Err(AofError::Timeout { what: "the segment to be sealed" });
+                return Ok(false);
             }
             if let Some(error) = self.rollover.failure.lock().take() {
                 return Err(error);

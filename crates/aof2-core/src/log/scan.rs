@@ -110,6 +110,9 @@ impl Scan {
     /// The next record, or `None` at the end.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.guarded(|scan| {
+            if scan.stands_at_end() {
+                return Ok(None);
+            }
             let Some((segment, place)) = scan.cursor.next_place()? else { return Ok(None) };
             if scan.is_past_end(&place, segment.meta().record_id(place.position)) {
                 scan.end_at(&place);
@@ -140,6 +143,9 @@ impl Scan {
 
     fn fill_batch(&mut self) -> Result<Option<Batch>> {
         loop {
+            if self.stands_at_end() {
+                return Ok(None);
+            }
             let Some(end) = self.cursor.readable_here()? else { return Ok(None) };
             let Some(segment) = self.cursor.segment().cloned() else { return Ok(None) };
             let mut places: Vec<Place> = Vec::new();
@@ -147,6 +153,7 @@ impl Scan {
             while payload_bytes < self.options.batch_bytes.max(1)
                 && places.len() < self.options.batch_records.max(1)
                 && self.cursor.is_before(end)
+                && !self.stands_at_end()
             {
                 let place = match self.cursor.take_place(end) {
                     Ok(Some(place)) => place,
@@ -169,6 +176,18 @@ impl Scan {
                 return Ok(None);
             }
         }
+    }
+
+    /// Whether the next record, readable or not, is the first one that was not asked
+    /// for: what lies there may be damaged, or not written yet.
+    fn stands_at_end(&mut self) -> bool {
+        let reached = match self.options.end {
+            End::Offset(offset) => self.cursor.offset() >= offset,
+            End::Id(end) => self.cursor.next_id().is_some_and(|id| id >= end),
+            End::Visible | End::Timestamp(_) => false,
+        };
+        self.done |= reached;
+        reached
     }
 
     fn end_at(&mut self, place: &Place) {
@@ -223,16 +242,42 @@ impl Iterator for Scan {
 #[derive(Debug)]
 pub struct Follow {
     scan: Scan,
+    /// Whether the writer has stopped and everything it left was read.
+    is_stopped: bool,
 }
 
 impl Follow {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        Ok(Self { scan: Scan::new(source, options)? })
+        Ok(Self { scan: Scan::new(source, options)?, is_stopped: false })
     }
 
     /// Logical offset of the record that comes next.
     pub fn next_offset(&self) -> u64 {
         self.scan.next_offset()
+    }
+
+    /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
+    pub fn skipped(&self) -> u64 {
+        self.scan.skipped()
+    }
+
+    /// Whether nothing more will come: the scan's end was reached, or the writer
+    /// closed the log. Tells the end from a timeout after `None`.
+    ///
+    /// ```
+    /// use aof2_core::{End, ScanOptions};
+    /// use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append(b"first and last")?;
+    /// log.flush()?;
+    /// let mut follow = log.follow(ScanOptions { end: End::Offset(1), ..Default::default() })?;
+    /// assert!(follow.next_record(None)?.is_some() && !follow.is_finished());
+    /// assert!(follow.next_record(None)?.is_none() && follow.is_finished());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_finished(&self) -> bool {
+        self.scan.done || self.is_stopped
     }
 
     /// The next record, waiting up to `timeout` for it (`None`: for ever). `None`
@@ -263,7 +308,11 @@ impl Follow {
             let cursor = &self.scan.cursor;
             match cursor.source.wait_beyond(cursor.visibility, cursor.position(), deadline)? {
                 Waited::Moved => {}
-                Waited::TimedOut | Waited::Stopped => return Ok(None),
+                Waited::TimedOut => return Ok(None),
+                Waited::Stopped => {
+                    self.is_stopped = true;
+                    return Ok(None);
+                }
             }
         }
     }
@@ -293,13 +342,14 @@ impl Follow {
         }
     }
 
-    async fn wait_async(&self) -> Result<bool> {
+    async fn wait_async(&mut self) -> Result<bool> {
         if self.scan.done {
             return Ok(false);
         }
         let cursor = &self.scan.cursor;
         let source = Arc::clone(&cursor.source);
         let waited = source.wait_beyond_async(cursor.visibility, cursor.position()).await?;
+        self.is_stopped = waited == Waited::Stopped;
         Ok(waited == Waited::Moved)
     }
 }

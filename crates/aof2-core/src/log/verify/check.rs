@@ -13,6 +13,7 @@ use super::examine::{Ends, Facts, is_not_found, is_segment_len};
 use super::inventory::{Claim, Inventory, LOOKS_MAX, list_ids, pause};
 use super::report::{Problem, ProblemKind, SegmentCheck, Severity, VerifyProgress, VerifyReport};
 use super::walk::Fault;
+use super::{Progress, tell};
 use crate::error::Result;
 use crate::format::{FOOTER_SEALED, SEGMENT_HEADER_LEN, SegmentFormat, StreamId};
 use crate::io::Storage;
@@ -55,7 +56,7 @@ struct Place<'a> {
 }
 
 impl Checker<'_> {
-    pub(super) fn run(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<CheckedLog> {
+    pub(super) fn run(&self, progress: Progress<'_>) -> Result<CheckedLog> {
         let mut look = 1;
         loop {
             let inventory = Inventory::take(self.storage, self.layout, self.exclusive)?;
@@ -77,11 +78,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_segments(
-        &self,
-        inventory: Inventory,
-        progress: &mut dyn FnMut(VerifyProgress),
-    ) -> Result<CheckedLog> {
+    fn check_segments(&self, inventory: Inventory, progress: Progress<'_>) -> Result<CheckedLog> {
         let all = &inventory.segments;
         let bytes = |ends: &Ends| ends.sealed().map_or(ends.file_len, |f| f.durable_bytes);
         let bytes_total = all.iter().map(bytes).sum();
@@ -89,7 +86,7 @@ impl Checker<'_> {
         let mut checked: Vec<Checked> = Vec::with_capacity(all.len());
         for (i, ends) in all.iter().enumerate() {
             let segment_id = ends.name.segment_id.as_u64();
-            progress(VerifyProgress { segment_id, bytes_done, bytes_total });
+            tell(progress, VerifyProgress { segment_id, bytes_done, bytes_total })?;
             let previous = checked.last().map(|c| &c.facts);
             let place = Place {
                 previous: previous.filter(|p| p.ends.index() + 1 == ends.index()),
@@ -101,7 +98,7 @@ impl Checker<'_> {
         }
         if let Some(last) = all.last() {
             let segment_id = last.name.segment_id.as_u64();
-            progress(VerifyProgress { segment_id, bytes_done, bytes_total });
+            tell(progress, VerifyProgress { segment_id, bytes_done, bytes_total })?;
         }
         Ok(CheckedLog { inventory, segments: checked, chain: Vec::new(), is_outrun: false })
     }

@@ -21,6 +21,7 @@ mod report;
 mod rewrite;
 mod walk;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,10 +31,20 @@ pub use report::{
 };
 
 use super::layout::Layout;
-use crate::error::Result;
+use crate::error::{AofError, Result};
 use crate::io::{Clock, OsStorage, Storage, SystemClock};
 use check::Checker;
 use repair::Repair;
+
+/// Told how far the work has got; answers whether it goes on.
+pub type Progress<'a> = &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>;
+
+fn tell(progress: Progress<'_>, at: VerifyProgress) -> Result<()> {
+    match progress(at) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(AofError::Cancelled),
+    }
+}
 
 /// Checks every checksum, the order of records and segments, counters and names of the
 /// log in this directory. Never writes and takes no lock; while a writer runs, only
@@ -57,13 +68,13 @@ use repair::Repair;
 /// ```
 pub fn verify(root: impl AsRef<Path>) -> Result<VerifyReport> {
     let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-    verify_with(&storage, root, &mut |_| ())
+    verify_with(&storage, root, &mut |_| ControlFlow::Continue(()))
 }
 
 /// [`verify`] on other storage than the machine's files, with word of the progress.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::{ops::ControlFlow, sync::Arc};
 /// use aof2_core::{Aof, AofConfig, io::{OsStorage, Storage}, verify_with};
 ///
 /// # let dir = tempfile::tempdir()?;
@@ -74,6 +85,7 @@ pub fn verify(root: impl AsRef<Path>) -> Result<VerifyReport> {
 /// let storage: Arc<dyn Storage> = Arc::new(OsStorage);
 /// let report = verify_with(&storage, &path, &mut |progress| {
 ///     println!("{} of {} bytes", progress.bytes_done, progress.bytes_total);
+///     ControlFlow::Continue(()) // `Break` ends it with `AofError::Cancelled`
 /// })?;
 /// assert!(report.is_healthy());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -81,7 +93,7 @@ pub fn verify(root: impl AsRef<Path>) -> Result<VerifyReport> {
 pub fn verify_with(
     storage: &Arc<dyn Storage>,
     root: impl AsRef<Path>,
-    progress: &mut dyn FnMut(VerifyProgress),
+    progress: Progress<'_>,
 ) -> Result<VerifyReport> {
     let layout = Layout::new(root.as_ref());
     let checker = Checker { storage: &**storage, layout: &layout, exclusive: false };
@@ -120,13 +132,14 @@ pub fn verify_with(
 /// ```
 pub fn repair(root: impl AsRef<Path>) -> Result<RepairReport> {
     let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-    repair_with(&storage, &SystemClock, root, &mut |_| ())
+    repair_with(&storage, &SystemClock, root, &mut |_| ControlFlow::Continue(()))
 }
 
-/// [`repair`] on other storage and with another clock than the machine's.
+/// [`repair`] on other storage and with another clock than the machine's. It can be
+/// cancelled while it looks; once it has begun to write it goes through.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::{ops::ControlFlow, sync::Arc};
 /// use aof2_core::{Aof, AofConfig, io::{OsStorage, Storage, SystemClock}, repair_with};
 ///
 /// # let dir = tempfile::tempdir()?;
@@ -135,7 +148,7 @@ pub fn repair(root: impl AsRef<Path>) -> Result<RepairReport> {
 /// # log.append(b"hello")?;
 /// # log.close()?;
 /// let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-/// let report = repair_with(&storage, &SystemClock, &path, &mut |_| ())?;
+/// let report = repair_with(&storage, &SystemClock, &path, &mut |_| ControlFlow::Continue(()))?;
 /// assert!(report.lost.is_empty() && report.actions.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -143,7 +156,7 @@ pub fn repair_with(
     storage: &Arc<dyn Storage>,
     clock: &dyn Clock,
     root: impl AsRef<Path>,
-    progress: &mut dyn FnMut(VerifyProgress),
+    progress: Progress<'_>,
 ) -> Result<RepairReport> {
     Repair::run(&**storage, clock, &Layout::new(root.as_ref()), progress)
 }

@@ -4,13 +4,14 @@
 //! Each step replaces one file and is durable before the next begins. The plan comes
 //! from checking the log, so running again after a crash finds what is still to do.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
+use super::Progress;
 use super::check::{Checked, CheckedLog, Checker, fitting_base};
 use super::examine::{Facts, is_segment_len};
 use super::inventory::check_is_log;
-use super::report::{LostRange, ProblemKind, RepairAction, RepairReport, Severity, VerifyProgress};
+use super::report::{LostRange, ProblemKind, RepairAction, RepairReport, Severity};
 use super::rewrite::{Quarantine, rebuild, substitute, substitute_len};
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_BYTES_MIN, SEGMENT_HEADER_LEN, SegmentFormat, SegmentId};
@@ -40,7 +41,7 @@ impl<'a> Repair<'a> {
         storage: &'a dyn Storage,
         clock: &'a dyn Clock,
         layout: &'a Layout,
-        progress: &mut dyn FnMut(VerifyProgress),
+        progress: Progress<'_>,
     ) -> Result<RepairReport> {
         let checker = Checker { storage, layout, exclusive: true };
         // Before the lock, which would make a file in any directory.
@@ -63,7 +64,7 @@ impl<'a> Repair<'a> {
         repair.move_foreign(&log)?;
         repair.settle_segments(&log)?;
         repair.settle_end(&log)?;
-        let after = checker.run(&mut |_| ())?;
+        let after = checker.run(&mut |_| ControlFlow::Continue(()))?;
         Ok(RepairReport {
             lost: repair.lost,
             actions: repair.actions,

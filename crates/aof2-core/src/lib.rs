@@ -36,9 +36,9 @@ pub use error::{AofError, BackpressureKind, Damage, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
-    Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OnCorruption, Payload, Position,
-    Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan, ScanOptions,
-    SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
+    Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption, Payload,
+    Position, Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan,
+    ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
 };
 pub use log::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,

@@ -17,6 +17,7 @@ mod ids;
 mod name;
 mod record;
 mod segment;
+mod segment_index;
 mod segment_v1;
 mod segment_v2;
 mod slicing;
@@ -37,6 +38,9 @@ pub use record::{DecodedRecord, Gap, RecordFlags, RecordHead, RecordHeaderBytes,
 pub use segment::{
     PAYLOAD_LEN_MAX, RECORD_ALIGN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
     SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentHeader,
+};
+pub use segment_index::{
+    INDEX_SPACING, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentIndex,
 };
 pub use segment_v1::{SegmentFooterV1, SegmentHeaderV1};
 pub use segment_v2::{

@@ -9,6 +9,7 @@ use std::fmt;
 
 const DIGITS: usize = 20;
 const SUFFIX: &str = ".seg";
+const INDEX_SUFFIX: &str = ".idx";
 const SPARE_PREFIX: &str = "spare_";
 const SPARE_SUFFIX: &str = ".seg.tmp";
 
@@ -29,9 +30,24 @@ impl SegmentFileName {
         self.to_string()
     }
 
+    /// Name of the segment's stored index, in `index/`.
+    pub fn index_name(&self) -> String {
+        let Self { segment_id, base_offset, created_at_ns } = self;
+        format!("{segment_id:020}_{base_offset:020}_{created_at_ns:020}{INDEX_SUFFIX}")
+    }
+
+    /// The segment whose stored index has this name.
+    pub fn parse_index(name: &str) -> Option<Self> {
+        Self::parse_stem(name.strip_suffix(INDEX_SUFFIX)?)
+    }
+
     /// The parts of `name`, or `None` when it is not exactly such a name.
     pub fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_suffix(SUFFIX)?.split('_');
+        Self::parse_stem(name.strip_suffix(SUFFIX)?)
+    }
+
+    fn parse_stem(stem: &str) -> Option<Self> {
+        let mut parts = stem.split('_');
         let parsed = Self {
             segment_id: SegmentId::from_u64(number(parts.next()?)?),
             base_offset: number(parts.next()?)?,
@@ -109,7 +125,7 @@ impl fmt::Display for SpareFileName {
 }
 
 /// Exactly twenty digits that fit a `u64`.
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     let exact = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
     exact.then(|| text.parse().ok()).flatten()
 }

@@ -78,8 +78,8 @@ pub struct AofConfig {
     /// What happens to old segments; applied after every rollover and by
     /// `apply_retention`. Keeps everything by default.
     pub retention: RetentionPolicy,
-    /// Keeps a sparse index per segment in memory once a lookup has walked it.
-    /// On by default: 16 to 24 bytes per 64 KiB read.
+    /// Keeps a sparse index per segment: in memory once a lookup has walked it, and in
+    /// `index/` for sealed segments. On by default: 24 bytes per 64 KiB.
     pub enable_sparse_index: bool,
     /// Sealed segments kept mapped for readers. 1,024 by default: with two streams
     /// per process well below the kernel's limit of 65,530 maps.

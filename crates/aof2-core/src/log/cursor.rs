@@ -7,10 +7,14 @@ use std::sync::Arc;
 use super::position::Position;
 use super::record::{Place, Record};
 use super::source::{Limit, Source, Visibility};
+use super::stored_index;
 use super::table::SegmentEntry;
 use crate::error::{AofError, Damage, Result};
-use crate::format::{RecordFault, RecordFlags, RecordId, SEGMENT_HEADER_LEN};
-use crate::segment::{IndexPoint, Segment, resync};
+use crate::format::{
+    FOOTER_PARTIAL, IndexPoint, RecordFault, RecordFlags, RecordId, SEGMENT_HEADER_LEN,
+    SegmentFormat,
+};
+use crate::segment::{Segment, resync};
 
 /// Where to start reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +109,9 @@ impl Cursor {
         };
         let segment = self.open(&entry)?;
         let end = self.readable_end(&entry, &segment)?;
+        if offset > entry.meta.first_offset {
+            self.recall(&entry, &segment);
+        }
         let found = segment.find_offset(offset, end, self.source.remembers());
         let point = self.located(&segment, end, found)?;
         self.enter(entry, segment, point);
@@ -115,6 +122,7 @@ impl Cursor {
         let entry = self.find_entry(id)?;
         let segment = self.open(&entry)?;
         let end = self.readable_end(&entry, &segment)?;
+        self.recall(&entry, &segment);
         let found = segment.find_position(id.segment_offset(), end, self.source.remembers());
         let point = self.located(&segment, end, found)?;
         if point.position != id.segment_offset() || !self.limit.position.covers(id) {
@@ -147,6 +155,7 @@ impl Cursor {
             }
             let segment = self.open(&entry)?;
             let end = self.readable_end(&entry, &segment)?;
+            self.recall(&entry, &segment);
             let found = segment.find_timestamp(timestamp_ms, end, self.source.remembers());
             let point = self.located(&segment, end, found)?;
             if point.position < end {
@@ -155,6 +164,13 @@ impl Cursor {
             }
         }
         self.seek_offset(self.limit.next_offset)
+    }
+
+    /// Takes up the stored index of a segment before a lookup in it.
+    fn recall(&self, entry: &SegmentEntry, segment: &Segment) {
+        if self.source.remembers() {
+            stored_index::load(self.source.storage(), entry, segment);
+        }
     }
 
     fn enter(&mut self, entry: Arc<SegmentEntry>, segment: Arc<Segment>, point: IndexPoint) {
@@ -387,6 +403,24 @@ impl Cursor {
 
     pub(crate) fn segment(&self) -> Option<&Arc<Segment>> {
         self.here.as_ref().map(|h| &h.segment)
+    }
+
+    /// Logical offsets that certainly exist from here to the end of this segment, and
+    /// moves behind them: a footer vouches for them, and no repair took some away.
+    /// `None` where only walking tells.
+    pub(crate) fn take_vouched(&mut self) -> Option<Range<u64>> {
+        let here = self.here.as_mut()?;
+        let info = here.entry.sealed_info().filter(|info| info.from_footer)?;
+        let is_full = here.entry.meta.format == SegmentFormat::Full;
+        let behind_limit =
+            self.limit.position.segment_index() > here.entry.meta.segment_id.as_u32();
+        if !is_full || info.flags & FOOTER_PARTIAL != 0 || !behind_limit {
+            return None;
+        }
+        let offsets = self.offset..here.entry.end_offset()?;
+        here.position = info.durable_bytes;
+        self.offset = offsets.end;
+        (!offsets.is_empty()).then_some(offsets)
     }
 
     /// Moves behind damage: to the next record that validates in this segment, or

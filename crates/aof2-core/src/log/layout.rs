@@ -53,6 +53,16 @@ impl Layout {
         self.root.join("quarantine")
     }
 
+    /// Stored indexes of sealed segments.
+    pub fn index_dir(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
+    /// Path of a segment's stored index.
+    pub fn index_path(&self, name: &SegmentFileName) -> PathBuf {
+        self.index_dir().join(name.index_name())
+    }
+
     /// The identity file.
     pub fn stream_file(&self) -> PathBuf {
         self.root.join("stream")

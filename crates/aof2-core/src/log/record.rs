@@ -1,10 +1,10 @@
 //! Records as readers get them.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::format::{RecordFlags, RecordId};
+use crate::format::{RecordFlags, RecordId, SegmentId};
 use crate::segment::Segment;
 
 /// A payload: a slice of the mapped segment that keeps the map alive. Cloning it
@@ -141,6 +141,17 @@ impl Batch {
     /// Whether there are no records (never, for batches that scans give).
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// The segment they lie in.
+    pub fn segment_id(&self) -> SegmentId {
+        self.segment.meta().segment_id
+    }
+
+    /// Their logical offsets.
+    pub fn offsets(&self) -> Range<u64> {
+        let first = self.places.first().map_or(0, |place| place.offset);
+        first..first + self.places.len() as u64
     }
 
     /// Sum of the payloads' lengths.

@@ -357,6 +357,7 @@ impl Recovery<'_> {
             ext_id: self.ext_id,
             flags: 0,
             sealed_at_ns: self.now_ns,
+            build_index: false,
         };
         let footer: SegmentFooter = flush.seal(complete.scan.end, &request)?;
         recovered.next_offset = complete.end_offset();

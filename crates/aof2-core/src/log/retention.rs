@@ -170,6 +170,7 @@ impl Stream {
                 count(&self.metrics.segments_archived, 1);
             }
         }
+        self.drop_index(&entry.meta);
         self.table.remove_first(entry.meta.segment_id.as_u32());
         if action == RetentionAction::Archive {
             self.sync_names(self.layout.archive_dir())?;

@@ -328,10 +328,13 @@ impl Stream {
             ext_id: closing.ext_id,
             flags: 0,
             sealed_at_ns: self.clock.now_ns(),
+            build_index: self.config.enable_sparse_index,
         };
         let footer = closing.flush.seal(closing.end, &request).map_err(|e| self.poison(&e))?;
+        let info = SealedInfo::from(&footer);
+        self.store_index(closing.flush.segment(), &info);
         if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
-            entry.mark_sealed(SealedInfo::from(&footer));
+            entry.mark_sealed(info);
         }
         {
             let mut tail = self.tail.lock();
@@ -400,6 +403,7 @@ impl Stream {
     pub(crate) fn remove_unused(&self) {
         let _preparing = self.rollover.preparing.lock();
         self.remove_discarded();
+        self.drop_stray_indexes();
     }
 
     fn remove_discarded(&self) {

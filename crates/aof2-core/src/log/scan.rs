@@ -1,5 +1,6 @@
 //! Scans over a range, and following the tail.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use super::cursor::{Cursor, Start};
 use super::record::{Batch, Place, Record};
 use super::source::{Source, Visibility, Waited};
 use crate::error::{AofError, Result};
-use crate::format::RecordId;
+use crate::format::{RecordId, SegmentId};
 
 /// Where a scan ends; the end itself is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +79,15 @@ impl Default for ScanOptions {
     }
 }
 
+/// Consecutive logical offsets in one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetRun {
+    /// The segment.
+    pub segment_id: SegmentId,
+    /// The offsets.
+    pub offsets: Range<u64>,
+}
+
 /// A forward scan: an iterator of records, or of batches with
 /// [`Scan::next_batch`].
 #[derive(Debug)]
@@ -122,8 +132,8 @@ impl Scan {
         })
     }
 
-    /// The next records of one segment, verified, up to the batch limits; `None` at
-    /// the end.
+    /// The next records of one segment, verified, with consecutive offsets, up to the
+    /// batch limits; `None` at the end.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -139,6 +149,46 @@ impl Scan {
     /// ```
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         self.guarded(Self::fill_batch)
+    }
+
+    /// Which logical offsets come next: those of the rest of a segment, or of a batch,
+    /// up to the end of the scan. For readers that want nothing else of the records:
+    /// where a footer tells, neither headers nor payloads are read, whatever
+    /// [`ScanOptions::verify_checksums`] says. `None` at the end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// log.append_batch(&["a", "b", "c"], &Default::default())?;
+    /// log.seal()?;
+    /// let run = log.scan(Default::default())?.next_run()?;
+    /// assert_eq!(run.map(|run| (run.segment_id.as_u64(), run.offsets)), Some((0, 0..3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_run(&mut self) -> Result<Option<OffsetRun>> {
+        self.guarded(Self::find_run)
+    }
+
+    fn find_run(&mut self) -> Result<Option<OffsetRun>> {
+        if self.stands_at_end() || self.cursor.readable_here()?.is_none() {
+            return Ok(None);
+        }
+        let Some(segment) = self.cursor.segment() else { return Ok(None) };
+        let segment_id = segment.meta().segment_id;
+        // Ids and timestamps are known only where the records are.
+        let by_offset = matches!(self.options.end, End::Visible | End::Offset(_));
+        if by_offset && let Some(mut offsets) = self.cursor.take_vouched() {
+            if let End::Offset(end) = self.options.end
+                && end < offsets.end
+            {
+                offsets.end = end;
+                self.done = true;
+                self.ended_at = Some(end);
+            }
+            return Ok(Some(OffsetRun { segment_id, offsets }));
+        }
+        let Some(batch) = self.fill_batch()? else { return Ok(None) };
+        Ok(Some(OffsetRun { segment_id: batch.segment_id(), offsets: batch.offsets() }))
     }
 
     fn fill_batch(&mut self) -> Result<Option<Batch>> {
@@ -157,6 +207,8 @@ impl Scan {
             {
                 let place = match self.cursor.take_place(end) {
                     Ok(Some(place)) => place,
+                    // A gap: the offsets of a batch are consecutive.
+                    Ok(None) if !places.is_empty() => break,
                     Ok(None) => continue,
                     // What is intact before the damage comes first.
                     Err(_) if !places.is_empty() => break,

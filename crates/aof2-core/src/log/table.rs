@@ -317,6 +317,8 @@ pub struct SegmentInfo {
     pub is_sealed: bool,
     /// Its file.
     pub path: PathBuf,
+    /// What was found wrong with it when the log was opened.
+    pub damage: Option<Damage>,
 }
 
 impl SegmentInfo {
@@ -336,6 +338,7 @@ impl SegmentInfo {
             ext_id: sealed.map(|s| s.ext_id),
             is_sealed: sealed.is_some(),
             path: entry.path.clone(),
+            damage: entry.damage.clone(),
         }
     }
 

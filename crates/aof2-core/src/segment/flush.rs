@@ -25,6 +25,8 @@ pub struct SealRequest {
     pub flags: u64,
     /// Now.
     pub sealed_at_ns: u64,
+    /// Whether all records are to be indexed on the way.
+    pub build_index: bool,
 }
 
 /// The durability side of an active segment. Its methods do I/O and may be called
@@ -51,6 +53,8 @@ struct Naming {
 /// Holes smaller than this are not worth a system call.
 const HOLE_MIN: u64 = 64 << 10;
 const PAGE: u64 = 4096;
+/// Checksummed and indexed at a time.
+const CRC_WINDOW: usize = 512 << 10;
 
 impl SegmentFlush {
     pub(super) fn new(
@@ -203,7 +207,14 @@ impl SegmentFlush {
         let mut crc = Crc64::new();
         // Below the frontier by contract; an empty slice would show as a footer
         // that does not match, never as silent acceptance.
-        crc.update(self.segment.map().bytes(0, end as usize).unwrap_or_default());
+        let bytes = self.segment.map().bytes(0, end as usize).unwrap_or_default();
+        for (i, window) in bytes.chunks(CRC_WINDOW).enumerate() {
+            crc.update(window);
+            if request.build_index {
+                // While the window is in the processor's cache.
+                self.segment.index_until((i * CRC_WINDOW + window.len()) as u32, end);
+            }
+        }
         SegmentFooter {
             format: meta.format,
             record_count: request.record_count,

@@ -1,28 +1,42 @@
 //! A sparse index of one segment, in memory, built by whoever first needs it.
 //!
-//! One point about every [`SPACING`] bytes: where a record starts, its logical
+//! One point about every [`INDEX_SPACING`] bytes: where a record starts, its logical
 //! offset, and the largest timestamp before it. A lookup walks record headers from
 //! the nearest point, and what it walks past for the first time becomes points.
+//! Sealing walks the whole segment, so that the log can store its points.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use super::{Segment, resync};
-use crate::format::{RecordFault, RecordHead, SEGMENT_HEADER_LEN};
-
-const SPACING: u32 = 64 << 10;
-
-/// A record's place: where walking can start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IndexPoint {
-    pub(crate) position: u32,
-    pub(crate) offset: u64,
-    /// Largest timestamp of all records before this one in the segment.
-    pub(crate) timestamp_before_ms: u64,
-}
+use crate::format::{INDEX_SPACING, IndexPoint, RecordFault, RecordHead, SEGMENT_HEADER_LEN};
 
 #[derive(Debug, Default)]
 pub(crate) struct SparseIndex {
     points: Mutex<Vec<IndexPoint>>,
+    /// Whether somebody looked for the stored index of the segment.
+    asked: AtomicBool,
+}
+
+impl SparseIndex {
+    /// Whether the stored index should be looked for: nobody did, and no lookup has
+    /// left points of its own.
+    pub(crate) fn wants_stored(&self) -> bool {
+        !self.asked.swap(true, Ordering::Relaxed) && self.points.lock().is_empty()
+    }
+
+    /// Takes over the points of the stored index.
+    pub(crate) fn adopt(&self, stored: Vec<IndexPoint>) {
+        let mut points = self.points.lock();
+        if points.len() < stored.len() {
+            *points = stored;
+        }
+    }
+
+    pub(crate) fn points(&self) -> Vec<IndexPoint> {
+        self.points.lock().clone()
+    }
 }
 
 impl Segment {
@@ -83,7 +97,7 @@ impl Segment {
                 offset: at.offset.saturating_add(covered),
                 timestamp_before_ms: at.timestamp_before_ms.max(head.timestamp_ms),
             };
-            if remember && at.position >= newest.saturating_add(SPACING) {
+            if remember && at.position >= newest.saturating_add(INDEX_SPACING) {
                 newest = at.position;
                 found.push(at);
             }
@@ -158,6 +172,12 @@ impl Segment {
             |p| p.timestamp_before_ms < timestamp_ms,
             |_, head| head.is_some_and(|h| h.timestamp_ms >= timestamp_ms),
         )
+    }
+
+    /// Makes points of all records before `position` that have none yet. Damage on the
+    /// way ends it early: an index with fewer points is still right.
+    pub(super) fn index_until(&self, position: u32, end: u32) {
+        let _ = self.find_position(position, end, true);
     }
 
     /// Start of the last record before `end`.

@@ -17,7 +17,6 @@ mod spare;
 
 pub use append::{SegmentAppendResult, SegmentAppender, SegmentFull};
 pub use flush::{SealRequest, SegmentFlush};
-pub(crate) use index::IndexPoint;
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};
 pub use spare::{Settle, Spare};

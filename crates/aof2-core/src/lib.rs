@@ -28,6 +28,7 @@ pub mod format;
 pub mod io;
 mod log;
 mod manager;
+pub mod manifest;
 pub mod planted;
 pub mod segment;
 mod sync;
@@ -40,6 +41,7 @@ pub use log::{
     Position, Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan,
     ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
 };
+pub use log::{Disagreement, compare_manifest};
 pub use log::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,

@@ -55,12 +55,68 @@ pub const BUGS: [Bug; 14] = [
     Bug::TrustPageCache,
 ];
 
+/// A deliberate mistake of the manifest; each breaks one promise of `docs/manifest.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ManifestBug {
+    /// A commit writes records and header together and syncs once.
+    HeaderBeforeData = 1,
+    /// A commit returns before its header is synced.
+    AckBeforeSync,
+    /// A new chunk's name is never made durable.
+    SkipDirectorySync,
+    /// Opening takes an uncommitted tail for committed.
+    KeepUncommittedTail,
+    /// Opening appends the last record again.
+    DoubleAppend,
+    /// Opening goes on with the newest chunk as the page cache shows it.
+    TrustPageCache,
+    /// A failed sync does not poison the manifest.
+    IgnoreSyncError,
+    /// The last commit of a chunk and its seal are one write.
+    SealWithCommit,
+    /// Readers do not compare the chunk's checksum.
+    SkipChunkChecksum,
+    /// A snapshot is written before the records it covers are committed.
+    SnapshotBeforeCommit,
+    /// Retention removes chunks that no snapshot covers.
+    RetentionIgnoresSnapshot,
+    /// Retention removes chunks without syncing the directory in between.
+    RemoveWithoutSync,
+    /// A chunk is marked uploaded before it is.
+    UploadFlagFirst,
+    /// Retention believes the mark without asking the object store.
+    TrustUploadFlag,
+    /// Waiters are not woken.
+    LostWakeup,
+}
+
+/// All planted bugs of the manifest.
+pub const MANIFEST_BUGS: [ManifestBug; 15] = [
+    ManifestBug::HeaderBeforeData,
+    ManifestBug::AckBeforeSync,
+    ManifestBug::SkipDirectorySync,
+    ManifestBug::KeepUncommittedTail,
+    ManifestBug::DoubleAppend,
+    ManifestBug::TrustPageCache,
+    ManifestBug::IgnoreSyncError,
+    ManifestBug::SealWithCommit,
+    ManifestBug::SkipChunkChecksum,
+    ManifestBug::SnapshotBeforeCommit,
+    ManifestBug::RetentionIgnoresSnapshot,
+    ManifestBug::RemoveWithoutSync,
+    ManifestBug::UploadFlagFirst,
+    ManifestBug::TrustUploadFlag,
+    ManifestBug::LostWakeup,
+];
+
 #[cfg(feature = "planted-bugs")]
 mod switch {
-    use super::Bug;
+    use super::{Bug, ManifestBug};
     use std::sync::atomic::{AtomicU8, Ordering};
 
     static PLANTED: AtomicU8 = AtomicU8::new(0);
+    static MANIFEST_PLANTED: AtomicU8 = AtomicU8::new(0);
 
     /// Switches one bug on, or all off.
     pub fn plant(bug: Option<Bug>) {
@@ -70,6 +126,15 @@ mod switch {
     pub(crate) fn is(bug: Bug) -> bool {
         PLANTED.load(Ordering::Relaxed) == bug as u8
     }
+
+    /// Switches one bug of the manifest on, or all off.
+    pub fn plant_manifest(bug: Option<ManifestBug>) {
+        MANIFEST_PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn has(bug: ManifestBug) -> bool {
+        MANIFEST_PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -78,8 +143,13 @@ mod switch {
     pub(crate) const fn is(_bug: super::Bug) -> bool {
         false
     }
+
+    #[inline(always)]
+    pub(crate) const fn has(_bug: super::ManifestBug) -> bool {
+        false
+    }
 }
 
-pub(crate) use switch::is;
+pub(crate) use switch::{has, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::plant;
+pub use switch::{plant, plant_manifest};

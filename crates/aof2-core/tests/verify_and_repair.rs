@@ -194,6 +194,39 @@ fn a_scan_does_not_care_about_damage_behind_its_end() -> TestResult {
     Ok(())
 }
 
+/// Two damaged records at the very start used to count as one.
+#[test]
+fn records_lost_at_the_start_of_the_log_are_all_named() -> TestResult {
+    for (trimmed, lost) in [(false, 0..2u64), (true, 10..12)] {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("events");
+        let model = build(&path, SegmentFormat::Full, 2)?;
+        if trimmed {
+            let log = Aof::open(config(&path, SegmentFormat::Full))?;
+            let policy = RetentionPolicy { before_offset: Some(10), ..Default::default() };
+            assert_eq!(log.apply_retention(&policy)?.earliest_offset, 10);
+            log.close()?;
+        }
+        let file = verify(&path)?.segments[0].path.clone();
+        let mut bytes = fs::read(&file)?;
+        for offset in lost.clone() {
+            bytes[model[&offset].id.segment_offset() as usize + 32] ^= 1;
+        }
+        fs::write(&file, bytes)?;
+        let report = verify(&path)?;
+        let damaged: Vec<u64> = report.problems.iter().flat_map(|p| p.records.clone()).collect();
+        assert!(lost.clone().all(|offset| damaged.contains(&offset)), "{:?}", report.problems);
+        let report = repair(&path)?;
+        let named: Vec<u64> = report.lost.iter().flat_map(|l| l.records.clone()).collect();
+        assert_eq!(named, lost.clone().collect::<Vec<_>>());
+        assert!(report.verify.is_healthy(), "{:?}", report.verify.problems);
+        let left: Vec<u64> =
+            read_all(&path, Visibility::Durable, OnCorruption::Fail)?.keys().copied().collect();
+        assert_eq!(left, (lost.end..30).collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
 #[test]
 fn a_closed_log_verifies_clean() -> TestResult {
     for format in FORMATS {

@@ -14,6 +14,7 @@ mod checksum;
 mod codec;
 mod error;
 mod ids;
+pub mod manifest;
 mod name;
 mod record;
 mod segment;

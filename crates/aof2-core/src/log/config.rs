@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::retention::RetentionPolicy;
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentFormat, validate_name};
+use crate::manifest::{ManifestConfig, ManifestMode};
 
 /// When appended records are made durable without anybody asking.
 ///
@@ -87,6 +88,12 @@ pub struct AofConfig {
     /// User's identifier stored in the footers of segments (a Raft index, say);
     /// changed at run time with `set_ext_id`. 0 by default. `Full` format only.
     pub ext_id: u64,
+    /// Whether what happens to segments is recorded in the manifest. `Disabled` by
+    /// default: a log without tiers does not need it. Changed at run time with
+    /// `set_manifest_mode`.
+    pub manifest_mode: ManifestMode,
+    /// How the manifest is kept; by default as suits a log without a cold tier.
+    pub manifest: ManifestConfig,
 }
 
 impl AofConfig {
@@ -105,6 +112,8 @@ impl AofConfig {
             enable_sparse_index: true,
             open_segments_max: 1024,
             ext_id: 0,
+            manifest_mode: ManifestMode::Disabled,
+            manifest: ManifestConfig::local(),
         }
     }
 
@@ -164,6 +173,7 @@ impl AofConfig {
         if let Err(e) = validate_name(&self.stream_name()) {
             return invalid("name", e.to_string());
         }
+        self.manifest.validate()?;
         self.retention.validate()
     }
 

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::manifest::ManifestMetrics;
+
 /// Buckets of a histogram: powers of two, the last one open.
 const BUCKETS: usize = 40;
 
@@ -113,6 +115,10 @@ pub struct MetricsSnapshot {
     pub segments: u64,
     /// First logical offset that still exists.
     pub earliest_offset: u64,
+    /// Figures of the manifest, while it is written.
+    pub manifest: Option<ManifestMetrics>,
+    /// Times the manifest could not be written and was let go.
+    pub manifest_failures: u64,
     /// Syncs done since open.
     pub flushes: u64,
     /// Bytes made durable since open.
@@ -214,10 +220,18 @@ impl MetricsSnapshot {
             self.recovery_truncated_bytes,
         );
         text.gauge("poisoned", "1 after a failed sync", u64::from(self.poisoned));
+        text.counter(
+            "manifest_failures",
+            "Times the manifest could not be written and was let go",
+            self.manifest_failures,
+        );
         text.histogram("append_seconds", "Time of an append, sampled", &self.append_ns, 1e-9);
         text.histogram("flush_seconds", "Time of a sync", &self.flush_ns, 1e-9);
         text.histogram("flush_group_size", "Callers served by a sync", &self.flush_group, 1.0);
         text.histogram("segment_used_bytes", "Sealed segments", &self.segment_bytes, 1.0);
+        if let Some(manifest) = &self.manifest {
+            text.out.push_str(&manifest.to_prometheus(&self.stream));
+        }
         text.out
     }
 }

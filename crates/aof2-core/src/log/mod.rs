@@ -5,6 +5,7 @@
 //! read. One file per role; `stream` holds the shared state and says in which
 //! order its locks are taken.
 
+mod agreement;
 mod aof;
 mod config;
 mod cursor;
@@ -28,6 +29,7 @@ mod survey;
 mod table;
 mod tail;
 mod time;
+mod transitions;
 mod verify;
 mod wait;
 
@@ -38,6 +40,7 @@ mod model_check;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub use agreement::{Disagreement, compare_manifest};
 pub(crate) use aof::Workers;
 pub use aof::{Aof, Level, Sealing, Watermarks};
 pub use config::{AofConfig, FlushConfig};

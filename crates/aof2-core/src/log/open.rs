@@ -10,17 +10,18 @@ use super::config::AofConfig;
 use super::layout::Layout;
 use super::metrics::{Metrics, count};
 use super::position::{Position, Watermark};
-use super::publish::{WatermarkPublisher, load_claim, mark_doubtful};
+use super::publish::{WatermarkPublisher, durable_position, load_claim, mark_doubtful};
 use super::recovery::{Recovered, Recovery};
 use super::rollover::Rollover;
 use super::stream::Stream;
 use super::survey::Survey;
-use super::table::SegmentTable;
+use super::table::{SegmentEntry, SegmentTable};
 use super::tail::{Active, Tail};
 use super::time::TimeSource;
 use crate::error::{AofError, Result};
 use crate::format::{
-    SEGMENT_HEADER_LEN, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
+    SEGMENT_HEADER_LEN, SegmentId, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader,
+    WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::Settle;
@@ -65,6 +66,7 @@ impl Stream {
         })?;
         let stream = Self::assemble(config, layout, identity, storage, clock, recovered)?;
         *stream.lock.lock() = Some(lock);
+        stream.start_transitions(doubtful_segments(claim, &stream.table.snapshot()))?;
         stream.metrics.recovery_ns.store(
             u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             Ordering::Relaxed,
@@ -146,6 +148,7 @@ impl Stream {
             durable_bytes: AtomicU64::new(recovered.bytes),
             gate: super::flush::FlushGate::default(),
             rollover,
+            transitions: super::transitions::Transitions::default(),
             publisher,
             metrics,
             bells: super::stream::Bells::default(),
@@ -204,6 +207,7 @@ impl Stream {
         }
         // Retention that still runs would remove files of the next writer's log.
         drop(self.rollover.retaining.lock());
+        self.stop_transitions();
         *self.lock.lock() = None;
         result
     }
@@ -240,6 +244,7 @@ impl Stream {
             if active.appender.is_empty() {
                 let path = active.flush.current_path();
                 self.storage.remove(&path).map_err(AofError::io("remove empty segment", &path))?;
+                self.tell_taken_back(active.flush.segment().meta().segment_id);
             } else {
                 let meta = active.appender.segment().meta();
                 active
@@ -260,6 +265,19 @@ fn not_before(last_timestamp_ms: u64, now_ms: u64) -> u64 {
     } else {
         now_ms
     }
+}
+
+/// Segments in which a flush that failed for the last writer left bytes.
+fn doubtful_segments(
+    claim: Option<WatermarkBody>,
+    entries: &[Arc<SegmentEntry>],
+) -> Vec<SegmentId> {
+    let Some(claim) = claim.filter(|claim| claim.state == WatermarkState::Poisoned) else {
+        return Vec::new();
+    };
+    let from = durable_position(&claim).segment_index();
+    let ids = entries.iter().map(|e| e.meta.segment_id);
+    ids.filter(|id| id.as_u32() >= from).collect()
 }
 
 fn writer_header(identity: &StreamIdentity, clock: &dyn Clock) -> WatermarkHeader {

@@ -98,7 +98,7 @@ impl Stream {
                 report.held_back = true;
                 break;
             }
-            self.let_go(entry, policy.action)?;
+            self.while_evicting(entry, || self.let_go(entry, policy.action))?;
             let info = SegmentInfo::of(entry, 0, 0);
             report.record_count += info.record_count;
             report.bytes += bytes;

@@ -294,6 +294,7 @@ impl Stream {
             flush.ensure_named(&*self.storage).map_err(|e| self.naming_failed(flush, e))?;
             self.rollover.signal.raise();
         }
+        self.tell_opened();
         if let Some(closing) = &closing {
             self.finalize(closing).inspect_err(|error| self.note_failure(error))?;
         }
@@ -330,12 +331,15 @@ impl Stream {
             sealed_at_ns: self.clock.now_ns(),
             build_index: self.config.enable_sparse_index,
         };
-        let footer = closing.flush.seal(closing.end, &request).map_err(|e| self.poison(&e))?;
-        let info = SealedInfo::from(&footer);
-        self.store_index(closing.flush.segment(), &info);
-        if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
-            entry.mark_sealed(info);
-        }
+        let sealed = self.while_sealing(meta, || {
+            let info = SealedInfo::from(&closing.flush.seal(closing.end, &request)?);
+            self.store_index(closing.flush.segment(), &info);
+            if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
+                entry.mark_sealed(info);
+            }
+            Ok(info)
+        });
+        sealed.map_err(|error| self.poison(&error))?;
         {
             let mut tail = self.tail.lock();
             tail.closing = None;

@@ -1,6 +1,8 @@
 //! The shared state of an open stream, and the append path.
 //!
-//! Locks, in the order they may be taken: a wait queue's (the durable one looks at
+//! Locks, in the order they may be taken: those of background work (`preparing`,
+//! `finalizing`, `retaining`), `transitions` (the manifest; never by an append or a
+//! flush), a wait queue's (the durable one looks at
 //! the refusal), `tail` (appends; never held across I/O), then the segment table or
 //! the spare list (lookups only). Wakers run outside all of them. Flush leadership is
 //! not a lock but a right that one caller holds at a time, see `flush`.
@@ -21,6 +23,7 @@ use super::publish::WatermarkPublisher;
 use super::rollover::Rollover;
 use super::table::SegmentTable;
 use super::tail::Tail;
+use super::transitions::Transitions;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{
     PAYLOAD_LEN_MAX, RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
@@ -79,6 +82,8 @@ pub(crate) struct Bells {
     pub(crate) spare: Notify,
     /// Name the new segment, seal the old one.
     pub(crate) seal: Notify,
+    /// Something was recorded in the manifest.
+    pub(crate) manifest: Notify,
 }
 
 /// An open stream. [`Aof`](super::Aof) is the handle to it.
@@ -97,6 +102,7 @@ pub(crate) struct Stream {
     pub(crate) durable_bytes: AtomicU64,
     pub(crate) gate: FlushGate,
     pub(crate) rollover: Rollover,
+    pub(crate) transitions: Transitions,
     pub(crate) publisher: WatermarkPublisher,
     pub(crate) metrics: Metrics,
     pub(crate) bells: Bells,
@@ -482,6 +488,8 @@ impl Stream {
             segments: self.table.len() as u64,
             earliest_offset: self.table.earliest(),
             poisoned: self.poisoned.load(Ordering::Acquire),
+            manifest: self.manifest_metrics(),
+            manifest_failures: self.manifest_failures(),
             ..Default::default()
         };
         self.metrics.fill(&mut snapshot);

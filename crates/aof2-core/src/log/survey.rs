@@ -10,9 +10,9 @@ use super::layout::{Layout, SegmentListing};
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
-    FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
-    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId,
-    StreamId, StreamIdentity,
+    FormatError, RECORD_ALIGN, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat,
+    SegmentHeader, SegmentId, StreamId, StreamIdentity,
 };
 use crate::io::{File, OpenMode, Storage};
 use crate::segment::{Segment, SegmentMeta, TailScan, resync};
@@ -370,8 +370,14 @@ fn start_offset(storage: &dyn Storage, stream_id: StreamId, found: &[Found]) -> 
     segment.map().observe(len).map_err(|e| AofError::io("read segment", &first.path)(e.into()))?;
     let space = segment.map().bytes(0, len).unwrap_or_default();
     let next = resync(&segment, space, SEGMENT_HEADER_LEN + 8, 0);
-    let next_offset = next.and_then(|(_, head)| head.logical_offset);
-    Ok(next_offset.map_or(claimed, |offset| offset.saturating_sub(1)))
+    let Some((at, Some(valid))) = next.map(|(at, head)| (at, head.logical_offset)) else {
+        return Ok(claimed);
+    };
+    // Its damaged first record is believed if so many records fit in front of the first
+    // valid one; otherwise one was there at least.
+    let room = (at - SEGMENT_HEADER_LEN) / segment.codec().record_len(RECORD_ALIGN);
+    let fits = claimed < valid && valid - claimed <= room as u64;
+    Ok(if fits { claimed } else { valid.saturating_sub(1) })
 }
 
 fn settle_one(

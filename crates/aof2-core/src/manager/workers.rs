@@ -22,7 +22,8 @@ pub(super) fn start(handle: &Handle, stream: &Arc<Stream>) -> StreamWorkers {
     let spawn = handle;
     spawn.spawn(flush_worker(Arc::clone(stream), stopped.clone()));
     spawn.spawn(prepare_worker(Arc::clone(stream), stopped.clone()));
-    spawn.spawn(finalize_worker(Arc::clone(stream), stopped));
+    spawn.spawn(finalize_worker(Arc::clone(stream), stopped.clone()));
+    spawn.spawn(manifest_worker(Arc::clone(stream), stopped));
     StreamWorkers { _stop: stop }
 }
 
@@ -123,6 +124,28 @@ async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
             if let Some(Err(error)) = retained {
                 tracing::warn!(%error, "retention failed");
             }
+        }
+    }
+}
+
+/// Commits, rotates, uploads and takes snapshots when they are due.
+async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
+    let mut due = None;
+    loop {
+        let timer = async {
+            match due {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = stream.bells.manifest.notified() => {}
+            () = timer => {}
+        }
+        match blocking(&stream, Stream::tend_manifest).await {
+            None => return,
+            Some(next) => due = next,
         }
     }
 }

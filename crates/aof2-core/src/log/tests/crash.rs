@@ -4,6 +4,7 @@ use super::driver::Driver;
 use super::model::{Model, Rng};
 use crate::format::SegmentFormat;
 use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
+use crate::manifest::ManifestMode;
 
 /// A number from the environment: `AOF2_CRASH_STATES` for how many crash states to
 /// explore (`make test-deep` asks for more than 100,000), `AOF2_CRASH_SEED` for
@@ -98,7 +99,7 @@ fn crash_recovery(
             true => sim.crash_at(rng.below(60)),
             false => sim.crash_after(rng.below(60)),
         }
-        let opened = super::driver::open(&sim, format);
+        let opened = super::driver::open_with(&sim, format, ManifestMode::Enabled);
         if let Ok(stream) = &opened {
             // It finished first; what it opened with is promised.
             model.acked = model.acked.max(stream.durable.count());

@@ -10,6 +10,7 @@ use crate::io::sim::SimStorage;
 use crate::log::source::Source;
 use crate::log::stream::{AppendOptions, Stream};
 use crate::log::{AofConfig, FlushConfig, RetentionPolicy, Visibility};
+use crate::manifest::{ManifestConfig, ManifestMode};
 use crate::{Scan, ScanOptions};
 
 pub(super) const ROOT: &str = "/data/log";
@@ -22,10 +23,32 @@ pub(super) fn config(format: SegmentFormat) -> AofConfig {
 }
 
 pub(super) fn open(sim: &SimStorage, format: SegmentFormat) -> Result<Arc<Stream>, AofError> {
+    open_with(sim, format, ManifestMode::Disabled)
+}
+
+pub(super) fn open_with(
+    sim: &SimStorage,
+    format: SegmentFormat,
+    manifest_mode: ManifestMode,
+) -> Result<Arc<Stream>, AofError> {
     let storage: Arc<dyn Storage> = Arc::new(sim.clone());
     // Sizes that grow: a record may be too large for the segment it finds.
-    let config = AofConfig { segment_bytes_max: 256 << 10, ..config(format) };
+    let manifest = ManifestConfig { chunk_bytes: 16 << 10, ..ManifestConfig::local() };
+    let config =
+        AofConfig { segment_bytes_max: 256 << 10, manifest_mode, manifest, ..config(format) };
     Stream::open(config, storage, Arc::new(sim.clock().clone()))
+}
+
+/// Whatever happened, a manifest that is written agrees with the files.
+fn check_manifest(stream: &Stream) -> Result<(), String> {
+    if stream.manifest_mode() == ManifestMode::Disabled || stream.manifest_failures() > 0 {
+        return Ok(());
+    }
+    let found = stream.compare_manifest().map_err(|e| e.to_string())?;
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(format!("the manifest disagrees with the files: {found:?}")),
+    }
 }
 
 pub(super) struct Driver {
@@ -50,7 +73,9 @@ impl Driver {
 
     /// Opens the log and compares everything in it with the model.
     pub(super) fn open_and_check(&mut self) -> Result<(), String> {
-        let stream = open(&self.sim, self.format).map_err(|e| format!("open: {e}"))?;
+        let mode = self.manifest_mode();
+        let stream = open_with(&self.sim, self.format, mode).map_err(|e| format!("open: {e}"))?;
+        check_manifest(&stream)?;
         let count = stream.appended.count();
         let (acked, appended) = (self.model.acked, self.model.records.len() as u64);
         if count < acked {
@@ -75,6 +100,15 @@ impl Driver {
         self.model.settle(count);
         self.stream = Some(stream);
         Ok(())
+    }
+
+    /// On most of the time, so that it also meets what happened without it.
+    fn manifest_mode(&mut self) -> ManifestMode {
+        match self.rng.below(4) {
+            0 => ManifestMode::Disabled,
+            1 => ManifestMode::Shadow,
+            _ => ManifestMode::Enabled,
+        }
     }
 
     /// Runs `steps` random operations, or until the power is cut.
@@ -117,7 +151,18 @@ impl Driver {
                 self.sim.clock().advance_ms(70_000);
                 Ok(())
             }
-            95..96 => self.close(),
+            95 => match self.rng.below(4) {
+                0 => self.close(),
+                1 => {
+                    let mode = self.manifest_mode();
+                    stream.set_manifest_mode(mode).map_err(|e| e.to_string())
+                }
+                2 => {
+                    stream.tend_manifest();
+                    Ok(())
+                }
+                _ => check_manifest(&stream),
+            },
             96..97 => self.kill(),
             _ => self.read_back(&stream),
         }

@@ -145,7 +145,11 @@ impl Checker<'_> {
             other => other.and_then(Result::ok),
         };
         let mut hints = ends.hints(self.storage, stream_id, next.as_ref());
-        hints.previous_end = place.previous.map(|p| p.walk.end_offset);
+        hints.previous_end = match place.previous {
+            Some(previous) => Some(previous.walk.end_offset),
+            // Every log begins at 0.
+            None => (ends.index() == 0).then_some(0),
+        };
         let claimed = claim.body.map(|body| (Position::from_u64(body.durable_position), body));
         hints.claimed = claimed
             .filter(|(position, _)| position.segment_index() == ends.index())

@@ -141,6 +141,8 @@ struct Walker<'a> {
     budget: usize,
     at: usize,
     offset: u64,
+    /// Whether nothing vouches for how many records were lost at the start.
+    is_start_guessed: bool,
     walk: Walk,
 }
 
@@ -159,6 +161,7 @@ impl<'a> Walker<'a> {
             budget: space.len().saturating_mul(CHECKSUM_BUDGET_FACTOR),
             at: START,
             offset: 0,
+            is_start_guessed: false,
             walk: Walk {
                 first_offset: 0,
                 end_offset: 0,
@@ -196,13 +199,24 @@ impl<'a> Walker<'a> {
             return record.head.logical_offset.unwrap_or(0);
         }
         match self.search(START + RECORD_ALIGN, 0) {
-            Some((_, head)) => {
+            Some((at, head)) => {
                 let valid = head.logical_offset.unwrap_or(0);
                 let known = hints.previous_end.or(by_end).filter(|&first| first <= valid);
-                known.unwrap_or(valid.saturating_sub(1))
+                known.unwrap_or_else(|| self.guess_first_offset(at, valid))
             }
             None => hints.previous_end.or(by_end).unwrap_or(0),
         }
+    }
+
+    /// What the damaged first record says of itself, if so many records fit in front of
+    /// the first valid one; otherwise one record was there at least.
+    fn guess_first_offset(&mut self, valid_at: usize, valid: u64) -> u64 {
+        let room = ((valid_at - START) / gap_len_min(self.codec) as usize) as u64;
+        let head = self.codec.peek(self.rest(START)).ok().flatten();
+        let said = head.and_then(|head| head.logical_offset);
+        let first = said.filter(|&first| first < valid && valid - first <= room);
+        self.is_start_guessed = first.is_none_or(|first| valid - first > 1);
+        first.unwrap_or(valid.saturating_sub(1))
     }
 
     fn run(mut self) -> Walk {
@@ -221,6 +235,9 @@ impl<'a> Walker<'a> {
         }
         self.walk.end = self.at as u32;
         self.walk.end_offset = self.offset;
+        if let Some(first) = self.walk.regions.first_mut().filter(|_| self.is_start_guessed) {
+            first.is_exact = false;
+        }
         if self.codec.format() == SegmentFormat::Compact {
             self.settle_counts();
         }

@@ -1,62 +1,190 @@
 # Everything a person or a machine does here, each from a clean clone.
 # `make help` lists the targets.
+#
+# Rust, Python 3.11 or newer and make must be there, and Java 17 or newer for
+# Spark. Everything else is installed into .venv on first use; a stamp there
+# says what is up to date. Nothing outside this directory changes.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-CARGO ?= cargo
-# One target directory for the workspace, the benches and the fuzz targets.
-TARGET ?= $(CURDIR)/target
+.DELETE_ON_ERROR:
+# Cargo uses all cores by itself, and tests are easier to read one after another.
+.NOTPARALLEL:
 
-.PHONY: help demo test test-deep bench fuzz lint docs clean check-tools check-bench-tools
+CARGO ?= cargo
+# One target directory for the workspace, the wheel, the benches and the fuzz targets.
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+export CARGO_TARGET_DIR := $(TARGET)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# One interpreter for every build of the bindings: another one would compile them again.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# The environment of whoever calls make must not leak into .venv.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CONDA_PREFIX
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -path '*/src/*' -o -name Cargo.toml -path 'crates/*')
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
+
+.PHONY: help demo test test-rust test-python test-deep bench bench-rust bench-python \
+  bench-spark bench-manifest fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
+  check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
-	  awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
+	  awk -F'|' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-check-tools:
+# ---- what must be there ------------------------------------------------------
+
+check-rust:
 	@command -v $(CARGO) >/dev/null || { \
-	  echo "cargo is missing: install Rust 1.89 or newer (rustup.rs)"; exit 1; }
+	  echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs)"; exit 1; }
+	@$(CARGO) --version | awk '{split($$2, v, "."); if (v[1] == 1 && v[2] < 89) { \
+	  print "Rust 1.89 or newer is needed, this is " $$2 ": rustup update stable"; exit 1}}'
 
-demo: check-tools ## Write 300,000 events, kill the writer, recover, verify and scan them
-	@$(CARGO) run --quiet --release --locked -p aof2-core --example demo
+check-lint-tools: check-rust
+	@$(CARGO) fmt --version >/dev/null 2>&1 || { \
+	  echo "rustfmt is missing: rustup component add rustfmt"; exit 1; }
+	@$(CARGO) clippy --version >/dev/null 2>&1 || { \
+	  echo "clippy is missing: rustup component add clippy"; exit 1; }
 
-test: check-tools ## Build and run all tests, with short crash, fault and kill runs (minutes)
+# Spark starts the java of JAVA_HOME, or else the first one on the path.
+JAVA = $${JAVA_HOME:+$$JAVA_HOME/bin/}java
+JAVA_MAJOR = "$(JAVA)" -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p'
+check-java:
+	@major="$$($(JAVA_MAJOR))"; [ "$${major:-0}" -ge 17 ] || { \
+	  echo "Spark needs Java 17 or newer, found: $${major:-none}." \
+	    "Install it (apt-get install openjdk-17-jre-headless) or set JAVA_HOME"; exit 1; }
+
+# The first of these that is Python 3.11 or newer; PYTHON=… chooses another one.
+PYTHON ?= python3.13 python3.12 python3.11 python3 python
+$(VENV)/.created:
+	@for python in $(PYTHON); do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+	  "$$python" -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$$python has no venv module: apt-get install python3-venv"; exit 1; }; \
+	  echo "creating $(VENV) with $$("$$python" --version)"; \
+	  "$$python" -m venv $(VENV) && $(PIP) install --upgrade 'pip>=25.1' && \
+	    touch $@ && exit 0; exit 1; \
+	done; echo "Python 3.11 or newer is missing: install it, or say PYTHON=/path/to/python3"; exit 1
+
+# Tools by dependency group of pyproject.toml, each installed when first needed.
+$(VENV)/.group-%: pyproject.toml $(VENV)/.created
+	$(PIP) install --group $*
+	@touch $@
+
+# The package itself, editable: only a change of Rust sources needs a build.
+$(VENV)/.package: $(RUST_SOURCES) pyproject.toml $(VENV)/.group-build | check-rust
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
+	@touch $@
+
+$(VENV)/.wheel: $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE $(VENV)/.group-build | check-rust
+	rm -f dist/aof2-*.whl
+	$(BIN)/maturin build --release --locked --quiet --interpreter $(PYO3_PYTHON) --out dist
+	@touch $@
+
+wheel: $(VENV)/.wheel ## Build the Python wheel into dist/
+	@ls dist/aof2-*.whl
+
+# ---- run it ------------------------------------------------------------------
+
+DEMO_ARGS ?=
+# Without Java the demo is the same, less its last step; the demo says so.
+demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, query with Spark (a minute)
+	@major="$$($(JAVA_MAJOR))"; if [ "$${major:-0}" -ge 17 ]; \
+	  then $(MAKE) --no-print-directory $(VENV)/.group-spark; \
+	  else echo "Java 17 or newer is missing, so the demo leaves out Spark"; fi
+	@$(BIN)/python -m aof2.demo $(DEMO_ARGS)
+
+# ---- test it -----------------------------------------------------------------
+
+test: test-rust test-python ## Build and run all tests, with short crash, fault and kill runs (minutes)
+
+test-rust: check-rust $(VENV)/.created ## The Rust tests, planted bugs and loom models
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p aof2-core --lib --features planted-bugs planted
 	$(CARGO) test --locked -p aof2-core --lib --features model-check --release model_check
 
-test-deep: check-tools ## 150,000 crash states, thousands of faults, hundreds of kills (about half an hour)
+# A suite is a folder; those that are there are run.
+PYTEST_SUITES = $(wildcard tests/python tests/cli tests/examples tests/packaging tests/spark)
+PYTEST_ARGS ?=
+test-python: $(if $(wildcard tests/spark),check-java) $(VENV)/.package $(VENV)/.wheel $(VENV)/.group-test $(VENV)/.group-spark ## The Python, CLI, example, wheel and Spark tests
+	AOF2_WHEEL="$$(ls $(CURDIR)/dist/aof2-*.whl)" \
+	  $(BIN)/python -m pytest $(PYTEST_SUITES) $(PYTEST_ARGS)
+
+test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of kills (about half an hour)
 	AOF2_CRASH_STATES=150000 AOF2_FAULT_RUNS=20000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib log::tests -- --nocapture
 	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core --test kill_writer
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::
 
-BENCH_ARGS ?=
-check-bench-tools: check-tools
-	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
-	  >/dev/null 2>&1 || [ -n "$$LIBCLANG_PATH" ] || { \
-	  echo "the peers need a C++ compiler and libclang: apt-get install g++ libclang-dev"; exit 1; }
-
-bench: check-bench-tools ## Measure against bounds and peers; BENCH_ARGS=--quick for a short run
-	CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) run --locked --release \
-	  --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
-
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name
-fuzz: check-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nightly toolchain)
+FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
+  manifest_chunk manifest_record manifest_snapshot
+check-fuzz-tools: check-rust
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
+	  echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 1; }
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+
+fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nightly toolchain)
 	@for target in $(FUZZ_TARGETS); do \
 	  $(CARGO) +nightly fuzz run --target-dir $(TARGET)/fuzz $$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 || exit 1; \
 	done
 
-lint: check-tools ## Formatting and lints, warnings denied
+# ---- measure it --------------------------------------------------------------
+
+BENCH_ARGS ?=
+bench: bench-rust bench-manifest bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
+
+check-bench-tools: check-rust
+	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
+	  >/dev/null 2>&1 || [ -n "$$LIBCLANG_PATH" ] || { \
+	  echo "the peers need a C++ compiler and libclang: apt-get install g++ libclang-dev"; exit 1; }
+
+bench-rust: check-bench-tools ## The log against its bounds and four other engines
+	CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) run --locked --release \
+	  --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
+
+bench-python: $(VENV)/.package $(VENV)/.group-bench ## The Python package against the Rust core, lmdb and sqlite3
+	$(CARGO) build --locked --release -p aof2-core --example python_bound
+	PYTHONPATH=benches/python $(BIN)/python -m bench_python \
+	  --rust-binary $(TARGET)/release/examples/python_bound $(BENCH_ARGS)
+
+# A folder that Python runs: benches/spark/__main__.py.
+bench-spark: check-java $(VENV)/.package $(VENV)/.group-bench $(VENV)/.group-spark ## The Spark connector against Parquet
+	$(BIN)/python benches/spark $(BENCH_ARGS)
+
+bench-manifest: check-rust ## The manifest: appends, commits, replay, snapshots
+	$(CARGO) run --locked --release -p aof2-core --example manifest_bench -- $(BENCH_ARGS)
+
+# ---- keep it tidy ------------------------------------------------------------
+
+lint: lint-rust lint-python ## Formatting, lints and types, warnings denied
+
+lint-rust: check-lint-tools $(VENV)/.created
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p aof2-core --all-targets --features planted-bugs -- -D warnings
 
-docs: check-tools ## Build the API documentation into target/doc
+# stubtest compares the stubs with the built module, so both are needed.
+lint-python: $(VENV)/.package $(VENV)/.group-lint $(VENV)/.group-spark
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/python -m mypy.stubtest aof2._aof2
+
+docs: docs-rust docs-site ## Build the pages into target/site and the Rust API into target/doc
+
+docs-rust: check-rust $(VENV)/.created
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
-clean: ## Remove everything that was built
-	rm -rf $(TARGET)
+docs-site: $(VENV)/.package $(VENV)/.group-docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html \
+	  --doctree-dir $(TARGET)/site-doctrees docs $(TARGET)/site
+	@echo "pages: $(TARGET)/site/index.html"
+
+clean: ## Remove everything that was built or installed
+	rm -rf target $(VENV) dist python/aof2/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find python tests examples benches docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,90 @@
+//! Errors of the core as the exceptions of `aof2._errors`.
+//!
+//! Those are Python classes, so that they pickle and can be subclassed; this is the
+//! only place that knows which error becomes which class.
+
+use std::path::Path;
+
+use aof2_core::AofError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+
+static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// The exception that stands for an error of the core.
+pub fn to_py(error: AofError) -> PyErr {
+    Python::attach(|py| build(py, &error).unwrap_or_else(|failed| failed))
+}
+
+fn build(py: Python<'_>, error: &AofError) -> PyResult<PyErr> {
+    let attributes = PyDict::new(py);
+    let class = describe(error, &attributes)?;
+    let module = ERRORS.get_or_try_init(py, || py.import("aof2._errors").map(Bound::unbind))?;
+    let exception =
+        module.bind(py).getattr(class)?.call((error.to_string(),), Some(&attributes))?;
+    Ok(PyErr::from_value(exception))
+}
+
+/// Name of the class, and what its instances carry.
+fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    let set_path = |path: &Path| attributes.set_item("path", path.as_os_str());
+    Ok(match error {
+        AofError::Io { op, path, source } => {
+            attributes.set_item("operation", op)?;
+            attributes.set_item("errno", source.raw_os_error())?;
+            attributes.set_item("filename", path.as_os_str())?;
+            "IoError"
+        }
+        AofError::WouldBlock(kind) => {
+            attributes.set_item("kind", kind.to_string())?;
+            "WouldBlock"
+        }
+        AofError::Timeout { .. } => "Timeout",
+        AofError::InvalidRecord { .. } => "InvalidRecord",
+        AofError::Corrupt(damage) => {
+            set_path(&damage.path)?;
+            attributes.set_item("offset", damage.offset)?;
+            let end = Some(damage.records.end).filter(|end| *end != u64::MAX);
+            attributes.set_item("records", (damage.records.start, end))?;
+            "Corrupt"
+        }
+        AofError::Trimmed { earliest } => {
+            attributes.set_item("earliest", earliest)?;
+            "Trimmed"
+        }
+        AofError::NoSuchRecord(_) => "RecordNotFound",
+        AofError::PastEnd { offset, end } => {
+            attributes.set_item("offset", offset)?;
+            attributes.set_item("end", end)?;
+            "PastEnd"
+        }
+        AofError::Locked { path, pid } => {
+            set_path(path)?;
+            attributes.set_item("pid", pid)?;
+            "Locked"
+        }
+        AofError::Poisoned { .. } => "Poisoned",
+        AofError::Closed => "Closed",
+        AofError::Forked => "ForkedHandle",
+        AofError::NotALog { path, .. } => {
+            set_path(path)?;
+            "NotALog"
+        }
+        AofError::Foreign { path, .. } => {
+            set_path(path)?;
+            "ForeignFile"
+        }
+        AofError::InvalidConfig { field, .. } => {
+            attributes.set_item("field", field)?;
+            "InvalidConfig"
+        }
+        _ => "Error",
+    })
+}
+
+/// For what cannot happen unless this module has a bug.
+pub fn bug(what: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("{what}; please report this"))
+}

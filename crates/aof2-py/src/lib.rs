@@ -1,0 +1,70 @@
+//! The Python module `aof2._aof2`: converts, releases the GIL, calls the core, maps the
+//! error. What a log does is decided in `aof2-core`; what a person imports is `aof2`.
+//!
+//! Invariants: nothing waits with the GIL held, every wait lets signal handlers run
+//! (`wait`), every handle refuses to work after `fork()`, and importing starts no thread.
+
+mod aof;
+mod args;
+mod arrow_in;
+mod arrow_out;
+mod arrow_rows;
+mod batch;
+mod bridge;
+mod config;
+mod coroutine;
+mod error;
+mod follow;
+mod id;
+mod log;
+mod manager;
+mod manifest;
+mod options;
+mod payload;
+mod pool;
+mod reader;
+mod record;
+mod records;
+mod report;
+mod scan;
+mod source;
+mod time;
+mod turn;
+mod verify;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// Native part of `aof2`; import that.
+#[pymodule]
+mod _aof2 {
+    #[pymodule_export]
+    use crate::aof::Aof;
+    #[pymodule_export]
+    use crate::arrow_in::AppendedArrow;
+    #[pymodule_export]
+    use crate::arrow_out::ArrowScan;
+    #[pymodule_export]
+    use crate::follow::Follow;
+    #[pymodule_export]
+    use crate::id::{RecordId, RecordIds};
+    #[pymodule_export]
+    use crate::log::ReadableLog;
+    #[pymodule_export]
+    use crate::manager::AofManager;
+    #[pymodule_export]
+    use crate::manifest::ManifestFiles;
+    #[pymodule_export]
+    use crate::reader::{Reader, open};
+    #[pymodule_export]
+    use crate::record::Record;
+    #[pymodule_export]
+    use crate::scan::Scan;
+    #[pymodule_export]
+    use crate::verify::{repair, verify};
+
+    /// Version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

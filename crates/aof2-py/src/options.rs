@@ -1,0 +1,105 @@
+//! What to read: places in the log, visibility, what to do about damage.
+
+use aof2_core::{End, Level, OnCorruption, ScanOptions, Start, Visibility};
+use pyo3::prelude::*;
+use pyo3::types::{PyDateTime, PyString};
+
+use crate::args::{Maybe, unsigned, word, word_or, wrong_type, wrong_value};
+use crate::id::RecordId;
+use crate::time::from_datetime;
+
+/// `"earliest"`, `"latest"`, an offset, a `RecordId` or a moment.
+pub fn start(given: &Maybe<'_>, default: Start) -> PyResult<Start> {
+    let Some(given) = given else { return Ok(default) };
+    if given.is_instance_of::<PyString>() {
+        let words = [("earliest", Start::Earliest), ("latest", Start::Latest)];
+        return word("start", given, &words).map_err(|_| {
+            wrong_value("start", "\"earliest\", \"latest\" or a place in the log", given)
+        });
+    }
+    if let Ok(id) = given.cast::<RecordId>() {
+        return Ok(Start::Id(id.get().core()));
+    }
+    if let Ok(moment) = given.cast::<PyDateTime>() {
+        return from_datetime("start", moment).map(Start::Timestamp);
+    }
+    unsigned("start", given).map(Start::Offset).map_err(|error| {
+        explain(error, "start", "\"earliest\", \"latest\", an int, RecordId or datetime", given)
+    })
+}
+
+/// Nothing, an offset, a `RecordId` or a moment; the end is not included.
+pub fn end(given: &Maybe<'_>) -> PyResult<End> {
+    let Some(given) = given else { return Ok(End::Visible) };
+    if let Ok(id) = given.cast::<RecordId>() {
+        return Ok(End::Id(id.get().core()));
+    }
+    if let Ok(moment) = given.cast::<PyDateTime>() {
+        return from_datetime("end", moment).map(End::Timestamp);
+    }
+    unsigned("end", given)
+        .map(End::Offset)
+        .map_err(|error| explain(error, "end", "None, an int, RecordId or datetime", given))
+}
+
+/// Milliseconds since the epoch, or a moment.
+pub fn timestamp(name: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(moment) = given.cast::<PyDateTime>() {
+        return from_datetime(name, moment);
+    }
+    unsigned(name, given).map_err(|error| {
+        explain(error, name, "a datetime or an int of milliseconds since the epoch", given)
+    })
+}
+
+/// Says everything that would have been right, where a type was wrong.
+fn explain(error: PyErr, name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    match error.is_instance_of::<pyo3::exceptions::PyTypeError>(given.py()) {
+        true => wrong_type(name, expected, given),
+        false => error,
+    }
+}
+
+/// `"durable"` or `"appended"`.
+pub fn visibility(given: &Maybe<'_>) -> PyResult<Visibility> {
+    let words = [("durable", Visibility::Durable), ("appended", Visibility::Appended)];
+    word_or("visibility", given, &words, Visibility::Durable)
+}
+
+/// `"fail"` or `"skip"`.
+pub fn on_corruption(given: &Maybe<'_>) -> PyResult<OnCorruption> {
+    let words = [("fail", OnCorruption::Fail), ("skip", OnCorruption::Skip)];
+    word_or("on_corruption", given, &words, OnCorruption::Fail)
+}
+
+/// `"appended"` or `"durable"`.
+pub fn level(given: &Bound<'_, PyAny>) -> PyResult<Level> {
+    word("level", given, &[("appended", Level::Appended), ("durable", Level::Durable)])
+}
+
+/// What a scan or a follow is told.
+pub fn scan_options(
+    first: Start,
+    end_given: &Maybe<'_>,
+    visibility_given: &Maybe<'_>,
+    on_corruption_given: &Maybe<'_>,
+) -> PyResult<ScanOptions> {
+    Ok(ScanOptions {
+        start: first,
+        end: end(end_given)?,
+        visibility: visibility(visibility_given)?,
+        on_corruption: on_corruption(on_corruption_given)?,
+        ..Default::default()
+    })
+}
+
+/// Names of columns, or nothing for the usual ones.
+pub fn columns(given: &Maybe<'_>) -> PyResult<Option<Vec<String>>> {
+    let Some(given) = given else { return Ok(None) };
+    // A string is a sequence of strings, too, but hardly meant.
+    let names = match given.is_instance_of::<PyString>() {
+        true => None,
+        false => given.extract::<Vec<String>>().ok(),
+    };
+    names.map(Some).ok_or_else(|| wrong_type("columns", "a sequence of str or None", given))
+}

@@ -1,0 +1,118 @@
+//! `Scan`: an iterator over a range of records.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aof2_core::io::ForkStamp;
+use aof2_core::{Result, ScanOptions};
+use pyo3::prelude::*;
+
+use crate::error::to_py;
+use crate::record::Record;
+use crate::records::{ReadAhead, read_ahead_options};
+use crate::source::{Source, check_not_forked};
+use crate::turn::Shared;
+use crate::wait;
+
+/// What [`Follow`](crate::follow::Follow) tells, too, without waiting for its turn.
+#[derive(Default)]
+pub struct Progress {
+    next_offset: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl Progress {
+    pub fn at(next_offset: u64) -> Self {
+        Self { next_offset: next_offset.into(), skipped: 0.into() }
+    }
+
+    pub fn set(&self, next_offset: u64, skipped: u64) {
+        self.next_offset.store(next_offset, Ordering::Relaxed);
+        self.skipped.store(skipped, Ordering::Relaxed);
+    }
+
+    pub fn next_offset(&self) -> u64 {
+        self.next_offset.load(Ordering::Relaxed)
+    }
+
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+}
+
+struct State {
+    scan: aof2_core::Scan,
+    ahead: ReadAhead,
+}
+
+/// An iterator of records, from `scan`. Threads may share it; each record goes to one
+/// of them.
+///
+/// >>> ids = log.append_many([b"a", b"b"])
+/// >>> log.flush()
+/// >>> scan = log.scan()
+/// >>> bytes(next(scan)), scan.next_offset
+/// (b'a', 1)
+#[pyclass(module = "aof2", frozen)]
+pub struct Scan {
+    state: Arc<Shared<Box<State>>>,
+    progress: Progress,
+    stamp: ForkStamp,
+}
+
+impl Scan {
+    pub fn open(source: &Source, options: ScanOptions) -> Result<Self> {
+        let scan = source.scan(read_ahead_options(options))?;
+        let progress = Progress::at(scan.next_offset());
+        let state = Shared::new(Box::new(State { scan, ahead: ReadAhead::default() }));
+        Ok(Self { state, progress, stamp: ForkStamp::now() })
+    }
+
+    fn pop(&self, state: &mut State) -> Option<aof2_core::Record> {
+        let record = state.ahead.pop();
+        let next_offset = state.ahead.next_offset().unwrap_or(state.scan.next_offset());
+        self.progress.set(next_offset, state.scan.skipped());
+        record
+    }
+}
+
+#[pymethods]
+impl Scan {
+    /// Logical offset of the record that comes next.
+    #[getter]
+    fn next_offset(&self) -> u64 {
+        self.progress.next_offset()
+    }
+
+    /// Records passed over because they are damaged (with on_corruption="skip").
+    #[getter]
+    fn skipped(&self) -> u64 {
+        self.progress.skipped()
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        check_not_forked(self.stamp).map_err(to_py)?;
+        if let Some(Some(record)) = self.state.here(|state| self.pop(state)) {
+            return Ok(Some(record.into()));
+        }
+        let found = wait::until(py, None, |slice| {
+            let Some(mut state) = self.state.take_within(slice) else { return Ok(None) };
+            if let Some(record) = self.pop(&mut state) {
+                return Ok(Some(Some(record)));
+            }
+            if let Some(batch) = state.scan.next_batch()? {
+                state.ahead.refill(batch);
+            }
+            Ok(Some(self.pop(&mut state)))
+        })?;
+        Ok(found.flatten().map(Into::into))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<aof2.Scan: next offset {}, {} skipped>", self.next_offset(), self.skipped())
+    }
+}

@@ -1,0 +1,134 @@
+"""An embedded append-only log: write at memory speed, know exactly what is durable.
+
+>>> import aof2
+>>> with aof2.Aof.open("data/events") as log:
+...     rid = log.append(b"hello")
+...     log.flush()
+>>> with aof2.open("data/events") as reader:
+...     [bytes(record) for record in reader.scan()]
+[b'hello']
+
+`Aof.open` opens a log for writing, one process at a time; `open` for reading, in any
+process, while a writer may run. `verify` checks every byte, `repair` quarantines damage.
+`Manifest` tells what happened to the segments of a log that records it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from aof2._aof2 import (
+    Aof,
+    AofManager,
+    AppendedArrow,
+    ArrowScan,
+    Follow,
+    ReadableLog,
+    Reader,
+    Record,
+    RecordId,
+    RecordIds,
+    Scan,
+    __version__,
+    open,
+    repair,
+    verify,
+)
+from aof2._errors import (
+    Closed,
+    Corrupt,
+    Error,
+    ForeignFile,
+    ForkedHandle,
+    InvalidConfig,
+    InvalidRecord,
+    IoError,
+    Locked,
+    NotALog,
+    PastEnd,
+    Poisoned,
+    RecordNotFound,
+    Timeout,
+    Trimmed,
+    WouldBlock,
+)
+from aof2._manifest import Manifest
+from aof2._manifest_types import (
+    Divergence,
+    ManifestChunk,
+    ManifestIndex,
+    ManifestProblem,
+    ManifestRecord,
+    ManifestReport,
+    ManifestSegment,
+    ManifestSnapshot,
+    PendingDelete,
+    PendingUpload,
+)
+from aof2._types import (
+    LostRange,
+    Problem,
+    RepairReport,
+    RetentionReport,
+    Segment,
+    SegmentCheck,
+    VerifyProgress,
+    VerifyReport,
+    Watermarks,
+)
+
+Sequence.register(RecordIds)
+Iterator.register(Scan)
+Iterator.register(Follow)
+
+__all__ = [
+    "Aof",
+    "AofManager",
+    "AppendedArrow",
+    "ArrowScan",
+    "Closed",
+    "Corrupt",
+    "Divergence",
+    "Error",
+    "Follow",
+    "ForeignFile",
+    "ForkedHandle",
+    "InvalidConfig",
+    "InvalidRecord",
+    "IoError",
+    "Locked",
+    "LostRange",
+    "Manifest",
+    "ManifestChunk",
+    "ManifestIndex",
+    "ManifestProblem",
+    "ManifestRecord",
+    "ManifestReport",
+    "ManifestSegment",
+    "ManifestSnapshot",
+    "NotALog",
+    "PastEnd",
+    "PendingDelete",
+    "PendingUpload",
+    "Poisoned",
+    "Problem",
+    "ReadableLog",
+    "Reader",
+    "Record",
+    "RecordId",
+    "RecordIds",
+    "RecordNotFound",
+    "RepairReport",
+    "RetentionReport",
+    "Scan",
+    "Segment",
+    "SegmentCheck",
+    "Timeout",
+    "Trimmed",
+    "VerifyProgress",
+    "VerifyReport",
+    "Watermarks",
+    "WouldBlock",
+    "__version__",
+    "open",
+    "repair",
+    "verify",
+]

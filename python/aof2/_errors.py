@@ -1,0 +1,208 @@
+"""What can go wrong, as exceptions.
+
+Every error derives from `Error` and from the builtin that a Python programmer would
+catch. They pickle with their attributes.
+"""
+
+from __future__ import annotations
+
+import errno as _errno
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aof2._aof2 import RecordIds
+
+
+class Error(Exception):
+    """Base of all errors of aof2.
+
+    >>> import aof2
+    >>> try:
+    ...     aof2.open("data/nothing-here")
+    ... except aof2.Error as error:
+    ...     type(error).__name__
+    'NotALog'
+    """
+
+    appended: RecordIds | None = None
+    """Ids of the records that `append_many` had appended when it failed."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else type(self).__name__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(vars(self))
+        if isinstance(self, OSError):
+            # These live outside the instance's dict.
+            state.update(errno=self.errno, strerror=self.strerror, filename=self.filename)
+        return _rebuild, (type(self), self.args, state)
+
+
+def _rebuild(cls: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
+    """Make an error anew without asking for the arguments of its class."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    for name, value in state.items():
+        setattr(error, name, value)
+    return error
+
+
+class Timeout(Error, TimeoutError):
+    """A wait reached its deadline. Nothing was written by the call that waited."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.ETIMEDOUT
+
+
+class WouldBlock(Error, BlockingIOError):
+    """A call that does not wait would have had to. Nothing was written."""
+
+    kind: str
+    """What it would have waited for: "admission", "rollover" or "flush"."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.EWOULDBLOCK
+        self.kind = kind
+
+
+class Closed(Error, ValueError):
+    """The handle was closed."""
+
+
+class ForkedHandle(Error, RuntimeError):
+    """The handle was opened before a fork(). Open the log again in this process."""
+
+
+class Locked(Error, BlockingIOError):
+    """Another handle is writing to this log."""
+
+    path: str
+    """Directory of the log."""
+    pid: int
+    """Process that holds it, 0 if that is unknown."""
+
+    def __init__(self, message: str, *, path: str, pid: int) -> None:
+        super().__init__(message)
+        self.errno = _errno.EWOULDBLOCK
+        self.filename = path
+        self.path = path
+        self.pid = pid
+
+
+class Corrupt(Error, OSError):
+    """Data that had been durable is damaged. The rest stays readable; see `repair`."""
+
+    path: str
+    """File that is damaged."""
+    offset: int
+    """Byte in the file where the damage starts."""
+    records: tuple[int, int | None]
+    """Logical offsets that cannot be read: the first, and the one behind the last if known."""
+
+    def __init__(
+        self, message: str, *, path: str, offset: int, records: tuple[int, int | None]
+    ) -> None:
+        super().__init__(message)
+        self.errno = _errno.EIO
+        self.filename = path
+        self.path = path
+        self.offset = offset
+        self.records = records
+
+
+class Trimmed(Error, LookupError):
+    """The data was removed by retention."""
+
+    earliest: int
+    """First logical offset that still exists."""
+
+    def __init__(self, message: str, *, earliest: int) -> None:
+        super().__init__(message)
+        self.earliest = earliest
+
+
+class RecordNotFound(Error, LookupError):
+    """No record has this id."""
+
+
+class PastEnd(Error, IndexError):
+    """The offset is at or past the end of what may be read."""
+
+    offset: int
+    """Offset that was asked for."""
+    end: int
+    """First offset that is not readable yet."""
+
+    def __init__(self, message: str, *, offset: int, end: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.end = end
+
+
+class Poisoned(Error, OSError):
+    """A sync failed earlier, so appends and flushes are refused. Reads go on.
+
+    Close the log and open it again to recover what is on disk.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.EIO
+
+
+class NotALog(Error, FileNotFoundError):
+    """The directory holds no log."""
+
+    path: str
+    """Directory that was opened."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.ENOENT
+        self.filename = path
+        self.path = path
+
+
+class ForeignFile(Error, OSError):
+    """A file in the log's directory is not of this log."""
+
+    path: str
+    """The file."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.EEXIST
+        self.filename = path
+        self.path = path
+
+
+class InvalidRecord(Error, ValueError):
+    """The record can never be appended as it is."""
+
+
+class InvalidConfig(Error, ValueError):
+    """An option's value is not allowed."""
+
+    field: str
+    """Name of the option."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class IoError(Error, OSError):
+    """The operating system refused. `errno` and `filename` are set as for any OSError."""
+
+    operation: str
+    """What was being done."""
+
+    def __init__(self, message: str, *, operation: str, errno: int | None, filename: str) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.errno = errno
+        self.strerror = os.strerror(errno) if errno is not None else None
+        self.filename = filename

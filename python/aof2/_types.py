@@ -1,0 +1,279 @@
+"""Figures and reports as plain, immutable values, and the types of arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aof2._aof2 import RecordId
+    from aof2._manifest_types import ManifestMode
+
+StrPath: TypeAlias = str | PathLike[str]
+"""A directory."""
+Visibility: TypeAlias = Literal["durable", "appended"]
+"""Which records are read: only those that survive a power cut, or all."""
+Level: TypeAlias = Literal["appended", "durable"]
+"""A level of safety to wait for."""
+OnCorruption: TypeAlias = Literal["fail", "skip"]
+"""What to do about a record that does not validate."""
+Format: TypeAlias = Literal["full", "compact"]
+"""Record layout of a log."""
+RetentionAction: TypeAlias = Literal["delete", "archive"]
+"""What happens to a segment that retention lets go."""
+StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
+"""Where to begin: a logical offset, a record, or an aware datetime."""
+EndLike: TypeAlias = "int | RecordId | datetime | None"
+"""Where to stop, not included; None for whatever is there."""
+
+
+class OpenOptions(TypedDict, total=False):
+    """Options of `AofManager.open`, the same as those of `Aof.open`."""
+
+    name: str | None
+    format: Format
+    segment_bytes: int | None
+    segment_bytes_min: int | None
+    segment_bytes_max: int | None
+    segment_target_bytes: int | None
+    preallocate_segments: int | None
+    flush_interval_ms: int | None
+    flush_bytes: int | None
+    max_unflushed_bytes: int | None
+    retention_max_age_ms: int | None
+    retention_max_bytes: int | None
+    retention_action: RetentionAction
+    sparse_index: bool
+    open_segments_max: int | None
+    ext_id: int | None
+    manifest_mode: ManifestMode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Watermarks:
+    """How far a log has got, as next logical offsets.
+
+    >>> rid = log.append(b"hello")
+    >>> log.flush()
+    >>> log.watermarks()
+    Watermarks(appended=1, durable=1)
+    """
+
+    appended: int
+    """Records below this survive the death of the writing process."""
+    durable: int
+    """Records below this survive a power cut."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment file of a log.
+
+    >>> rid = log.append(b"hello")
+    >>> segment = log.segments()[0]
+    >>> segment.segment_id, segment.first_offset, segment.record_count, segment.is_sealed
+    (0, 0, 1, False)
+    """
+
+    segment_id: int
+    """Its number, as in `RecordId.segment_index`."""
+    path: str
+    """Its file."""
+    first_offset: int
+    """Logical offset of its first record."""
+    record_count: int
+    """Records in it; for the active segment those appended so far."""
+    file_bytes: int
+    """Length of the file."""
+    used_bytes: int
+    """Bytes of header and records."""
+    is_sealed: bool
+    """Whether it has its footer and never changes again."""
+    created_ms: int
+    """When it became active, milliseconds since the epoch."""
+    last_timestamp_ms: int | None
+    """Largest timestamp of its records, once sealed."""
+    ext_id: int | None
+    """Your own number, once sealed; see `Aof.set_ext_id`."""
+    damage: str | None
+    """What was found wrong with it when the log was opened."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RetentionReport:
+    """What retention did.
+
+    >>> for text in (b"old", b"new"):
+    ...     rid = log.append(text)
+    ...     log.seal()
+    >>> report = log.apply_retention(before_offset=1)
+    >>> len(report.segments), report.record_count, report.held_back
+    (1, 1, False)
+    """
+
+    segments: list[Segment]
+    """Segments that went, oldest first."""
+    record_count: int
+    """Records in them."""
+    bytes: int
+    """Their used bytes."""
+    earliest_offset: int
+    """First logical offset that still exists."""
+    held_back: bool
+    """Whether a segment that could have gone stayed because a reader holds it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifyProgress:
+    """How far `verify` or `repair` has got.
+
+    >>> import aof2
+    >>> rid = log.append(b"hello")
+    >>> log.close()
+    >>> seen = []
+    >>> report = aof2.verify(log.path, progress=seen.append)
+    >>> seen[-1].segments_done, seen[-1].segments_total
+    (1, 1)
+    """
+
+    bytes_done: int
+    """Bytes of segment files done."""
+    bytes_total: int
+    """Bytes of segment files in all."""
+    segments_done: int
+    """Segment files done."""
+    segments_total: int
+    """Segment files in all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a log, with its place."""
+
+    kind: str
+    """What is wrong: "record", "footer", "missing_segment", "torn_tail", and so on."""
+    severity: Literal["notice", "damage"]
+    """A notice is settled by opening the log; damage affects what had been durable."""
+    path: str
+    """File it was found in, or the directory or name pattern of a missing one."""
+    offset: int
+    """Byte in the file where it starts."""
+    records: tuple[int, int | None]
+    """Logical offsets that cannot be read: the first, and the one behind the last if known."""
+    detail: str
+    """What was found, in words."""
+
+    def __str__(self) -> str:
+        return f"{self.path}, byte {self.offset}: {self.detail}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SegmentCheck:
+    """One segment file as `verify` found it."""
+
+    segment_id: int
+    """Its number."""
+    path: str
+    """Its file."""
+    is_sealed: bool
+    """Whether it has a valid footer."""
+    first_offset: int
+    """Logical offset of its first record."""
+    record_count: int
+    """Intact records in it."""
+    bytes: int
+    """Bytes of header and records."""
+    first_timestamp_ms: int | None
+    """Timestamp of its first intact record."""
+    last_timestamp_ms: int | None
+    """Largest timestamp in it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """Everything that `verify` found.
+
+    >>> import aof2
+    >>> rid = log.append(b"hello")
+    >>> log.close()
+    >>> report = aof2.verify(log.path)
+    >>> report.is_healthy, report.record_count, report.next_offset
+    (True, 1, 1)
+    >>> report.to_dict()["name"]
+    'events'
+    """
+
+    path: str
+    """Directory of the log."""
+    name: str
+    """Name of the stream."""
+    stream_id: int
+    """Id of the stream."""
+    format: Format
+    """Record layout."""
+    is_healthy: bool
+    """Whether nothing that had been durable is damaged or missing."""
+    problems: list[Problem]
+    """What is wrong, in the order of the records."""
+    segments: list[SegmentCheck]
+    """The segments, oldest first."""
+    record_count: int
+    """Intact records."""
+    bytes: int
+    """Bytes of headers and records."""
+    first_offset: int
+    """First logical offset."""
+    next_offset: int
+    """Logical offset behind the last record there is."""
+    durable_offset: int | None
+    """Durable records that the watermark file claims."""
+    gaps: list[tuple[int, int]]
+    """Ranges of records that earlier repairs gave up."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dicts and lists, for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LostRange:
+    """Records that a repair had to give up."""
+
+    records: tuple[int, int]
+    """Their logical offsets: the first, and the one behind the last."""
+    segment_id: int
+    """Segment that held them."""
+    path: str
+    """File that stands for them now."""
+    bytes: tuple[int, int]
+    """Bytes of that file where they were; empty if their file was missing."""
+    is_exact: bool
+    """Whether `records` is certain; records of the compact format do not say which they are."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `repair` did, and what the log is like now.
+
+    >>> import aof2
+    >>> log.close()
+    >>> report = aof2.repair(log.path)
+    >>> report.lost, report.actions, report.verify.is_healthy
+    ([], [], True)
+    """
+
+    lost: list[LostRange]
+    """Records that are gone, in order."""
+    actions: list[str]
+    """What was done, in order."""
+    quarantined: list[str]
+    """Originals of replaced files, where they are now."""
+    verify: VerifyReport
+    """The log after the repair."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dicts and lists, for JSON."""
+        return dataclasses.asdict(self)

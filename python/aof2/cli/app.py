@@ -1,0 +1,208 @@
+"""The table of commands and the one place where everything ends.
+
+A command's module is imported when the command runs, or when its own help is asked
+for. The table carries the line for ``aof2 --help``, so that showing it imports none.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from aof2.cli.errors import CommandError, ExitCode, report
+from aof2.cli.options import examples
+
+COMPLETE_VARIABLE = "_AOF2_COMPLETE"
+
+#: name -> (module, line in the help). The module has its click command as ``command``.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "info": ("aof2.cli.info", "Show what a log holds and how it is."),
+    "segments": ("aof2.cli.segments", "List the segments of a log."),
+    "append": ("aof2.cli.append", "Append records from arguments, lines or files."),
+    "cat": ("aof2.cli.cat", "Print records of a range."),
+    "tail": ("aof2.cli.tail", "Print the last records, and follow with -f."),
+    "verify": ("aof2.cli.verify", "Check every byte of a log."),
+    "repair": ("aof2.cli.repair", "Repair a damaged log and say what is lost."),
+    "import": ("aof2.cli.import_", "Append records from JSON lines or Parquet."),
+    "export": ("aof2.cli.export", "Write records to JSON lines or Parquet."),
+    "trim": ("aof2.cli.trim", "Delete or archive old segments."),
+    "seal": ("aof2.cli.seal", "Close the active segment so that it can be trimmed."),
+    "manifest": ("aof2.cli.manifest", "Look at what a log recorded about its segments."),
+    "spark": ("aof2.cli.spark", "Run jobs over a log on Spark."),
+    "top": ("aof2.cli.top", "Watch the rates of running writers."),
+    "bench": ("aof2.cli.bench", "Measure this machine against its own bounds."),
+    "completion": ("aof2.cli.completion", "Print completion for bash, zsh or fish."),
+}
+
+
+_EPILOG = (
+    examples(
+        'aof2 append data/events "hello"',
+        "aof2 cat data/events --from -15m",
+        "aof2 tail -f data/events",
+    )
+    + """
+
+\b
+Exit codes:
+  0    success
+  1    wrong usage
+  2    no such log, file or record
+  3    not permitted
+  4    I/O: disk full, locked by a writer, ...
+  5    corruption found
+  130  interrupted
+"""
+)
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from aof2 import __version__
+
+        click.echo(f"aof2 {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+    epilog=_EPILOG,
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Read, write, check and watch aof2 logs.
+
+    A LOG is a directory. Every command takes --json for exact, machine-readable output
+    and --help for examples.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Never raises, and shows no traceback unless ``AOF2_TRACEBACK`` is set.
+    """
+    arguments = list(sys.argv[1:] if args is None else args)
+    # Nothing that is printed may fail for its characters: an ASCII locale, a file name
+    # that is no text.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt as error:
+        return _interrupted(error, arguments)
+    except BrokenPipeError:
+        # Whoever read from us has seen enough; that is no failure.
+        _discard_output()
+        return ExitCode.SUCCESS
+    except Exception as error:
+        return _fail(error, arguments)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command and return its exit code.
+
+    Without click's own ``main``, which takes a closed pipe and an interrupt for failures.
+    """
+    instruction = os.environ.get(COMPLETE_VARIABLE)
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "aof2", COMPLETE_VARIABLE, instruction)
+    try:
+        with cli.make_context("aof2", arguments) as ctx:
+            cli.invoke(ctx)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    return ExitCode.SUCCESS
+
+
+def _interrupted(error: KeyboardInterrupt, arguments: list[str]) -> int:
+    """End quietly, unless the command noted how far it got."""
+    notes = getattr(error, "__notes__", [])
+    if not notes:
+        return ExitCode.INTERRUPTED
+    message = "; ".join(["interrupted", *notes])
+    return _fail(CommandError(ExitCode.INTERRUPTED, "interrupted", message), arguments)
+
+
+def _fail(error: Exception, arguments: list[str]) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+    try:
+        return report(error, as_json=_wants_json(arguments))
+    except BrokenPipeError:
+        _discard_output()
+        return ExitCode.IO
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Whether errors are to be JSON.
+
+    Looked up by hand: the error may be that the options could not be parsed.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--json" in arguments[:end]
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from flushing into a closed pipe or full disk when it ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr) if _is_closed_pipe(sys.stderr) else (sys.stdout,):
+        try:
+            os.dup2(null, stream.fileno())
+        except (OSError, ValueError):
+            continue
+    os.close(null)
+
+
+def _is_closed_pipe(stream: object) -> bool:
+    try:
+        stream.flush()  # type: ignore[attr-defined]
+    except OSError:
+        return True
+    return False

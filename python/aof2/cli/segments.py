@@ -1,0 +1,84 @@
+"""``aof2 segments``: the files of a log."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aof2.cli.handles import open_reader
+from aof2.cli.options import examples, json_option, log_argument
+from aof2.cli.output import Column, Output
+from aof2.cli.times import iso_ms, time_text
+from aof2.cli.units import human_bytes, human_count
+
+if TYPE_CHECKING:
+    from aof2 import Segment
+
+_COLUMNS = (
+    Column("segment", is_number=True),
+    Column("state"),
+    Column("first offset", is_number=True),
+    Column("records", is_number=True),
+    Column("used", is_number=True),
+    Column("file", is_number=True),
+    Column("created", is_time=True),
+    Column("newest record", is_time=True),
+)
+
+
+@click.command(
+    "segments",
+    epilog=examples(
+        "aof2 segments data/events",
+        "aof2 segments --json data/events | jq -r 'select(.is_sealed) | .path'",
+    ),
+)
+@log_argument
+@json_option
+def command(log: str, as_json: bool) -> None:
+    """List the segments of a log.
+
+    Oldest first. --json prints one object per segment, with its path. Works while a
+    writer runs.
+    """
+    out = Output(as_json=as_json)
+    with open_reader(log) as reader:
+        segments = reader.segments()
+    if as_json:
+        for segment in segments:
+            out.object(segment_object(segment))
+    else:
+        out.table(_COLUMNS, [_row(segment) for segment in segments])
+
+
+def segment_object(segment: "Segment") -> dict[str, Any]:
+    """Make a JSON object of a segment."""
+    return {
+        "segment_id": segment.segment_id,
+        "path": os.fspath(segment.path),
+        "is_sealed": segment.is_sealed,
+        "first_offset": segment.first_offset,
+        "record_count": segment.record_count,
+        "used_bytes": segment.used_bytes,
+        "file_bytes": segment.file_bytes,
+        "created": iso_ms(segment.created_ms),
+        "created_ms": segment.created_ms,
+        "last_timestamp": iso_ms(segment.last_timestamp_ms),
+        "last_timestamp_ms": segment.last_timestamp_ms,
+        "ext_id": segment.ext_id,
+        "damage": segment.damage,
+    }
+
+
+def _row(segment: "Segment") -> tuple[str, ...]:
+    state = "damaged" if segment.damage else "sealed" if segment.is_sealed else "open"
+    return (
+        str(segment.segment_id),
+        state,
+        human_count(segment.first_offset),
+        human_count(segment.record_count),
+        human_bytes(segment.used_bytes),
+        human_bytes(segment.file_bytes),
+        time_text(segment.created_ms),
+        time_text(segment.last_timestamp_ms),
+    )

@@ -1,0 +1,103 @@
+"""The documentation says what is true: examples run, stubs fit, everything is described."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aof2
+import pytest
+from aof2 import _aof2, _errors, _types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def described() -> Iterator[tuple[str, Any]]:
+    """Everything public with its name: classes, functions, their methods and properties."""
+    yield "aof2", aof2
+    for name in aof2.__all__:
+        value = getattr(aof2, name)
+        if name.startswith("_"):
+            continue
+        yield name, value
+        if isinstance(value, type):
+            for member in vars(value):
+                inner = getattr(value, member)
+                if not member.startswith("_") and (callable(inner) or is_property(inner)):
+                    yield f"{name}.{member}", inner
+
+
+def is_property(value: object) -> bool:
+    return isinstance(value, property) or inspect.isgetsetdescriptor(value)
+
+
+PUBLIC = dict(described())
+EXAMPLES = [name for name, value in PUBLIC.items() if ">>>" in (value.__doc__ or "")]
+
+
+def test_everything_public_is_described() -> None:
+    assert len(PUBLIC) > 100
+    missing = [name for name, value in PUBLIC.items() if not (value.__doc__ or "").strip()]
+    assert missing == []
+
+
+def test_everything_one_calls_or_holds_has_an_example() -> None:
+    obvious = {"Problem", "SegmentCheck", "LostRange"}
+    missing = [
+        name
+        for name, value in PUBLIC.items()
+        if name not in EXAMPLES
+        and name not in obvious
+        and not is_property(value)
+        and not (isinstance(value, type) and issubclass(value, aof2.Error))
+        and not (name.startswith(("RecordIds.", "VerifyReport.", "RepairReport.")))
+        and name not in {"ReadableLog"}
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_do_what_they_say(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`log` is a new log named events; files go to a directory of their own."""
+    monkeypatch.chdir(tmp_path)
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    names: dict[str, Any] = {}
+    if "log" in text:
+        names["log"] = aof2.Aof.open(tmp_path / "events")
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+    failures: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=failures.append)
+    assert result.failed == 0, "".join(failures)
+    assert result.attempted > 0
+
+
+def test_the_stub_fits_the_module() -> None:
+    package = Path(aof2.__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "aof2._aof2"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=package.parent,
+        env={"MYPYPATH": str(package.parent), "PYTHONPATH": str(package.parent), "PATH": ""},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_exports_what_its_parts_have() -> None:
+    for module in (_aof2, _errors, _types):
+        for name, value in vars(module).items():
+            public = isinstance(value, type) and not name.startswith("_")
+            if public and value.__module__.startswith("aof2") and name != "OpenOptions":
+                assert getattr(aof2, name) is value, name
+    assert set(aof2.__all__) == {*aof2.__all__}
+    assert sorted(aof2.__all__) == list(aof2.__all__)
+    assert (Path(aof2.__file__).parent / "py.typed").exists()
+    assert aof2.__version__ == _aof2.__version__

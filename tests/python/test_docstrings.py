@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import aof2
 import pytest
-from aof2 import _aof2, _errors, _types
+from aof2 import _aof2, _errors, _manifest_types, _types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,18 @@ def test_everything_public_is_described() -> None:
 
 
 def test_everything_one_calls_or_holds_has_an_example() -> None:
-    obvious = {"Problem", "SegmentCheck", "LostRange"}
+    obvious = {
+        "Divergence",
+        "LostRange",
+        "ManifestChunk",
+        "ManifestProblem",
+        "ManifestSegment",
+        "ManifestSnapshot",
+        "PendingDelete",
+        "PendingUpload",
+        "Problem",
+        "SegmentCheck",
+    }
     missing = [
         name
         for name, value in PUBLIC.items()
@@ -55,7 +66,7 @@ def test_everything_one_calls_or_holds_has_an_example() -> None:
         and name not in obvious
         and not is_property(value)
         and not (isinstance(value, type) and issubclass(value, aof2.Error))
-        and not (name.startswith(("RecordIds.", "VerifyReport.", "RepairReport.")))
+        and not (name.startswith(("RecordIds.", "VerifyReport.", "RepairReport.", "ManifestReport.")))
         and name not in {"ReadableLog"}
     ]
     assert missing == []
@@ -65,11 +76,21 @@ def test_everything_one_calls_or_holds_has_an_example() -> None:
 def test_examples_do_what_they_say(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`log` is a new log named events; files go to a directory of their own."""
+    """`log` is a new log named events; files go to a directory of their own.
+
+    `manifest` is that of a closed log, in `path`, with a sealed and an unsealed segment.
+    """
     monkeypatch.chdir(tmp_path)
     text = inspect.getdoc(PUBLIC[name]) or ""
     names: dict[str, Any] = {}
-    if "log" in text:
+    if "manifest" in text and not name.startswith("Aof"):
+        names["path"] = tmp_path / "recorded"
+        with aof2.Aof.open(names["path"], manifest_mode="enabled") as recorded:
+            recorded.append(b"sealed")
+            recorded.seal()
+            recorded.append(b"unsealed")
+        names["manifest"] = aof2.Manifest.open(names["path"])
+    elif "log" in text:
         names["log"] = aof2.Aof.open(tmp_path / "events")
     test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
     failures: list[str] = []
@@ -92,10 +113,11 @@ def test_the_stub_fits_the_module() -> None:
 
 
 def test_the_package_exports_what_its_parts_have() -> None:
-    for module in (_aof2, _errors, _types):
+    internal = {"OpenOptions", "ManifestFiles"}
+    for module in (_aof2, _errors, _types, _manifest_types):
         for name, value in vars(module).items():
             public = isinstance(value, type) and not name.startswith("_")
-            if public and value.__module__.startswith("aof2") and name != "OpenOptions":
+            if public and value.__module__.startswith("aof2") and name not in internal:
                 assert getattr(aof2, name) is value, name
     assert set(aof2.__all__) == {*aof2.__all__}
     assert sorted(aof2.__all__) == list(aof2.__all__)

@@ -17,7 +17,7 @@ def test_many_logs_share_the_threads_of_a_manager(tmp_path: Path) -> None:
         """
         import sys
         import aof2
-        from support import run_program
+        from support import background_threads
 
         with aof2.AofManager(worker_threads=1, blocking_threads_max=4) as manager:
             logs = [manager.open(f"{sys.argv[1]}/{i}", segment_bytes=64 << 10) for i in range(12)]

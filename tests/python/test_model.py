@@ -41,7 +41,7 @@ class Expected:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Small segments, so that records soon lie in many."""
+    """Seals make the segments, so that what is durable is known at every step."""
 
     ids = Bundle("ids")
 
@@ -58,7 +58,8 @@ class LogMachine(RuleBasedStateMachine):
         self.log = aof2.Aof.open(
             self.directory / "events",
             format=self.format,
-            segment_bytes=64 << 10,
+            # Never full: a rollover would flush at a time of its own.
+            segment_bytes=16 << 20,
             flush_interval_ms=0,
             flush_bytes=1 << 30,
         )

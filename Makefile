@@ -106,17 +106,20 @@ test-rust: check-rust $(VENV)/.created ## The Rust tests, planted bugs and loom 
 	$(CARGO) test --locked -p aof2-core --lib --features planted-bugs planted
 	$(CARGO) test --locked -p aof2-core --lib --features model-check --release model_check
 
-# A suite is a folder; those that are there are run.
-PYTEST_SUITES = $(wildcard tests/python tests/cli tests/examples tests/packaging tests/spark)
 PYTEST_ARGS ?=
-test-python: $(if $(wildcard tests/spark),check-java) $(VENV)/.package $(VENV)/.wheel $(VENV)/.group-test $(VENV)/.group-spark ## The Python, CLI, example, wheel and Spark tests
+test-python: check-java $(VENV)/.package $(VENV)/.wheel $(VENV)/.group-test $(VENV)/.group-spark ## The Python, CLI, example, wheel and Spark tests
 	AOF2_WHEEL="$$(ls $(CURDIR)/dist/aof2-*.whl)" \
-	  $(BIN)/python -m pytest $(PYTEST_SUITES) $(PYTEST_ARGS)
+	  $(BIN)/python -m pytest tests/python tests/cli tests/examples tests/packaging $(PYTEST_ARGS)
+	# Apart: a JVM and workers that are forked from a process with nothing else in it.
+	$(BIN)/python -m pytest tests/spark $(PYTEST_ARGS)
 
 test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of kills (about half an hour)
 	AOF2_CRASH_STATES=150000 AOF2_FAULT_RUNS=20000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib log::tests -- --nocapture
-	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core --test kill_writer
+	AOF2_CRASH_STATES=100000 AOF2_FAULT_RUNS=10000 \
+	  $(CARGO) test --locked --release -p aof2-core --lib manifest::tests -- --nocapture
+	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core \
+	  --test kill_writer --test manifest_processes
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::
 
 FUZZ_SECONDS ?= 60

@@ -5,20 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from aof2._aof2 import ManifestFiles
-from aof2._manifest_types import (
-    ManifestIndex,
-    ManifestRecord,
-    ManifestReport,
-    ManifestSegment,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pyarrow
 
+    from aof2._manifest_types import (
+        ManifestIndex,
+        ManifestRecord,
+        ManifestReport,
+        ManifestSegment,
+    )
     from aof2._types import StrPath
 
 # Decoded at a time: enough to make the call cheap, little enough to keep memory flat.
@@ -42,7 +43,7 @@ class Manifest:
 
     @classmethod
     def open(cls, path: StrPath) -> Manifest:
-        """Opens the manifest of the log in this directory.
+        """Open the manifest of the log in this directory.
 
         Raises `NotALog` if there is no log, or if it has no manifest.
 
@@ -70,7 +71,7 @@ class Manifest:
         since: datetime.datetime | None = None,
         until: datetime.datetime | None = None,
     ) -> Iterator[ManifestRecord]:
-        """The committed records, oldest first, as far as chunks are there.
+        """Give the committed records, oldest first, as far as chunks are there.
 
         `since` and `until` are aware datetimes; `until` is not included.
 
@@ -94,7 +95,7 @@ class Manifest:
             yield from batch
 
     def batches(self, place: tuple[int, int] | None = None) -> RecordBatches:
-        """The committed records as lists, from a place on: what `follow`-like loops need.
+        """Give the committed records as lists, from a place on.
 
         When it ends, iterate over it again later: it goes on where it stopped.
 
@@ -107,7 +108,7 @@ class Manifest:
         return RecordBatches(self._files, place)
 
     def index(self) -> ManifestIndex:
-        """What all records add up to.
+        """Return what all records add up to.
 
         >>> manifest.index().pending_uploads
         []
@@ -115,7 +116,7 @@ class Manifest:
         return self._files.index()
 
     def segments(self) -> list[ManifestSegment]:
-        """What the manifest knows of the segments, oldest first.
+        """Return what the manifest knows of the segments, oldest first.
 
         >>> [segment.is_sealed for segment in manifest.segments()]
         [True, False]
@@ -123,7 +124,7 @@ class Manifest:
         return self.index().segments
 
     def verify(self) -> ManifestReport:
-        """Checks every byte, and whether the manifest agrees with the segment files.
+        """Check every byte, and whether the manifest agrees with the segment files.
 
         >>> manifest.verify().is_healthy
         True
@@ -131,7 +132,7 @@ class Manifest:
         return self._files.verify()
 
     def records_arrow(self) -> pyarrow.RecordBatchReader:
-        """The committed records as a stream of Arrow batches, for DataFrames; needs pyarrow.
+        """Give the committed records as a stream of Arrow batches; needs pyarrow.
 
         `details` is JSON, with bytes as hexadecimal digits.
 
@@ -162,11 +163,11 @@ class Manifest:
         return pa.RecordBatchReader.from_batches(schema, rows())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by path."""
+        """Pickle by path."""
         return (Manifest.open, (self.path,))
 
     def __repr__(self) -> str:
-        """Says where it is."""
+        """Say where it is."""
         return f"Manifest({self.path!r})"
 
 
@@ -180,7 +181,7 @@ class RecordBatches:
         """Where the next record is expected: chunk, and byte in it."""
 
     def __iter__(self) -> Iterator[list[ManifestRecord]]:
-        """What is committed and was not given yet."""
+        """Give what is committed and was not given yet."""
         while True:
             records, place = self._files.read(self.place, _BATCH_RECORDS)
             self.place = place
@@ -190,7 +191,7 @@ class RecordBatches:
 
 
 def arrow_row(record: ManifestRecord) -> dict[str, Any]:
-    """A record as a row of `Manifest.records_arrow`."""
+    """Make a row of `Manifest.records_arrow`."""
     return {
         "ordinal": record.ordinal,
         "chunk_index": record.chunk_index,
@@ -206,7 +207,7 @@ def arrow_row(record: ManifestRecord) -> dict[str, Any]:
 
 
 def details_json(record: ManifestRecord) -> str:
-    """The fields of a record as JSON, with bytes as hexadecimal digits."""
+    """Return the fields of a record as JSON, with bytes as hexadecimal digits."""
     return json.dumps(record.details, default=bytes.hex)
 
 

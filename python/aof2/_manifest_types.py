@@ -235,7 +235,7 @@ class ManifestReport:
     """Those of a type that this version does not know."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain dicts and lists."""
+        """Return the report as plain dicts and lists."""
         return dataclasses.asdict(self)
 
 

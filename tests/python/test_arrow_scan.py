@@ -209,7 +209,8 @@ def damaged(tmp_path: Path, record: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("batch_records", [1, 4, 64])
+# The last one puts a batch together from several parts, and the damage lies between them.
+@pytest.mark.parametrize("batch_records", [1, 4, 64, 65_536])
 def test_damage_ends_the_stream_behind_what_is_intact(tmp_path: Path, batch_records: int) -> None:
     with aof2.open(damaged(tmp_path, 10)) as log:
         scan = log.scan_arrow(batch_records=batch_records)

@@ -103,25 +103,27 @@ def test_a_wait_can_time_out_and_the_log_goes_on(log: aof2.Aof) -> None:
     assert log.watermarks().durable == 1
 
 
-def test_a_cancelled_follow_is_free_for_the_next_one_at_once(log: aof2.Aof) -> None:
+def test_a_cancelled_follow_is_free_for_the_next_one_at_once(
+    log: aof2.Aof, quiet: aof2.Aof
+) -> None:
     # The dropped await gives back what it had borrowed before its caller goes on. If that
-    # were left to the thread that runs the awaits, which is kept busy here, the next await
-    # would find the iterator taken.
-    log.append(b"first")
-    log.flush()
-
+    # were left to the thread that runs the awaits, which has hundreds of results to deliver
+    # here, the next await would find the iterator taken.
     async def main() -> None:
-        follow = log.follow("latest")
-        for i in range(50):
+        follow = quiet.follow("latest")
+        for i in range(30):
             waiting = asyncio.ensure_future(anext(follow))
+            busy = [asyncio.ensure_future(log.wait_async("appended", i + 1)) for _ in range(300)]
             await asyncio.sleep(0)
-            busy = [asyncio.ensure_future(log.wait_async("durable", 1)) for _ in range(200)]
-            await asyncio.sleep(0)
+            log.append(b"wakes all that are busy")
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            log.append(b"%d" % i)
-            assert bytes(await anext(follow)) == b"%d" % i
+            following = asyncio.ensure_future(anext(follow))
+            await asyncio.sleep(0)
+            quiet.append(b"%d" % i)
+            quiet.flush()
+            assert bytes(await following) == b"%d" % i
             await asyncio.gather(*busy)
 
     asyncio.run(main())

@@ -66,7 +66,9 @@ def test_everything_one_calls_or_holds_has_an_example() -> None:
         and name not in obvious
         and not is_property(value)
         and not (isinstance(value, type) and issubclass(value, aof2.Error))
-        and not (name.startswith(("RecordIds.", "VerifyReport.", "RepairReport.", "ManifestReport.")))
+        and not (
+            name.startswith(("RecordIds.", "VerifyReport.", "RepairReport.", "ManifestReport."))
+        )
         and name not in {"ReadableLog"}
     ]
     assert missing == []

@@ -6,12 +6,16 @@ import datetime
 import pickle
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aof2
 import pytest
 from support import SMALL, wait_until
 
+if TYPE_CHECKING:
+    from aof2._manifest_types import ManifestMode
+
+MODES: list[ManifestMode] = ["disabled", "shadow", "enabled", "enabled"]
 ENABLED: dict[str, Any] = {**SMALL, "manifest_mode": "enabled"}
 
 
@@ -224,7 +228,7 @@ def test_records_are_filtered_by_time_and_arguments_are_checked(path: Path) -> N
     assert list(manifest.records(until=before - second)) == []
     assert everything[0].timestamp >= before - second
     with pytest.raises(ValueError, match="since"):
-        manifest.records(since=datetime.datetime(2026, 1, 1))  # noqa: DTZ001
+        manifest.records(since=datetime.datetime(2026, 1, 1))
     with pytest.raises(TypeError, match="until"):
         manifest.records(until=5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Sealed"):
@@ -271,7 +275,7 @@ def test_the_manifest_of_a_closed_log_is_closed(path: Path) -> None:
 def test_whatever_happens_the_manifest_agrees_with_the_files(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(4):
-        mode = rng.choice(["disabled", "shadow", "enabled", "enabled"])
+        mode = rng.choice(MODES)
         with aof2.Aof.open(path, segment_bytes=64 << 10, manifest_mode=mode) as log:
             for _ in range(rng.randrange(1, 25)):
                 step = rng.randrange(8)
@@ -282,7 +286,7 @@ def test_whatever_happens_the_manifest_agrees_with_the_files(path: Path, seed: i
                 elif step == 5:
                     log.apply_retention(before_offset=rng.randrange(log.watermarks().durable + 1))
                 elif step == 6:
-                    log.set_manifest_mode(rng.choice(["disabled", "shadow", "enabled"]))
+                    log.set_manifest_mode(rng.choice(MODES))
                 elif log.manifest_mode != "disabled":
                     assert log.compare_manifest() == []
             log.set_manifest_mode("enabled")

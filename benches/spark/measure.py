@@ -1,0 +1,77 @@
+"""Rounds: every query in every way once per round, so that a busy minute hurts all alike."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from queries import expected
+from session import Session
+from ways import GOALS, QUERIES, TCP, UNIX, Goal, Way
+
+if TYPE_CHECKING:
+    from dataset import Dataset
+
+
+@dataclass
+class Measured:
+    dataset: Dataset
+    ways: list[Way]
+    spark_version: str
+    #: Seconds of each round, by way and query.
+    seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    def median(self, way: str, query: str) -> float | None:
+        rounds = self.seconds.get((way, query))
+        return statistics.median(rounds) if rounds else None
+
+    def ratio(self, goal: Goal) -> float | None:
+        """The median of the ratios within a round."""
+        ours, theirs = self.seconds.get(goal.faster), self.seconds.get(goal.than)
+        if not ours or not theirs:
+            return None
+        pairs = zip(ours, theirs, strict=True)
+        return statistics.median(their / our for our, their in pairs)
+
+    def goals(self) -> list[tuple[Goal, float | None]]:
+        return [(goal, self.ratio(goal)) for goal in GOALS]
+
+
+def measure(dataset: Dataset, ways: list[Way], round_count: int) -> Measured:
+    sessions = {sockets: Session(sockets, dataset) for sockets in (UNIX, TCP)}
+    try:
+        _say(f"copying {dataset.row_count:,} rows to Parquet")
+        version = sessions[UNIX].ask(do="prepare")["spark"]
+        os.sync()
+        measured = Measured(dataset, ways, version)
+        # The first round compiles code and fills caches; it does not count.
+        for number in range(round_count + 1):
+            _say(f"round {number} of {round_count}" if number else "warming up")
+            for query in QUERIES:
+                for way in ways:
+                    if query in way.queries:
+                        seconds = _run(sessions[way.session], dataset, way, query)
+                        if number:
+                            measured.seconds.setdefault((way.name, query), []).append(seconds)
+        return measured
+    finally:
+        for session in sessions.values():
+            session.close()
+
+
+def _run(session: Session, dataset: Dataset, way: Way, query: str) -> float:
+    answer = session.ask(do="run", way=way.name, query=query)
+    if answer["found"] != expected(dataset, query):
+        raise SystemExit(
+            f"{way.title} answers {answer['found']} to {QUERIES[query]}, "
+            f"not {expected(dataset, query)}"
+        )
+    seconds: float = answer["seconds"]
+    return seconds
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)

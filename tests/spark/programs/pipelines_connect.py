@@ -1,0 +1,34 @@
+"""Runs every pipeline through Spark Connect: a log, a scratch directory."""
+
+import json
+import sys
+
+import aof2
+from aof2.spark import pipelines
+from pyspark.sql import SparkSession
+from support import SESSION_CONF
+
+log, scratch = sys.argv[1:]
+builder = SparkSession.builder.remote("local[2]")
+for name, value in SESSION_CONF.items():
+    builder = builder.config(name, value)
+spark = builder.config("spark.connect.grpc.binding.address", "127.0.0.1").getOrCreate()
+found: dict[str, object] = {}
+told: list[pipelines.Progress] = []
+how = {"spark": spark, "progress": told.append}
+
+found["export"] = pipelines.export(log, f"{scratch}/out", start=10, **how).record_count
+verified = pipelines.verify(log, minPartitions=3, **how)
+found["verify"] = [verified.is_healthy, verified.record_count]
+found["copy"] = pipelines.copy(log, f"{scratch}/copy", **how).record_count
+total = pipelines.profile(log, **how).total
+found["profile"] = total and total.record_count
+try:
+    pipelines.verify(f"{scratch}/nowhere", **how)
+except aof2.NotALog:
+    found["not a log"] = True
+steps = ["export", "verify", "copy", "compare", "profile"]
+last = {state.step: state for state in told}
+found["told"] = list(last) == steps and all(s.done == s.total for s in last.values())
+print(json.dumps(found), flush=True)
+spark.stop()

@@ -18,7 +18,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from aof2.spark.pipelines import sessions
 
-    monkeypatch.setattr(sessions, "start", refuse)
+    monkeypatch.setattr(sessions, "running", refuse)
 
 
 def error_of(*args: object) -> tuple[int, str]:
@@ -106,10 +106,10 @@ class TestWithSpark:
         from aof2.spark.pipelines import sessions
         from pyspark.errors import PySparkRuntimeError
 
-        def fails(*_args: object) -> None:
+        def fails(*_args: object, **_options: object) -> None:
             raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-        monkeypatch.setattr(sessions, "start", fails)
+        monkeypatch.setattr(sessions, "running", fails)
         code, line = error_of("verify", log)
         assert code == 1
         assert line.endswith("it needs Java 17 or newer: JAVA_HOME, or java on the path")

@@ -96,6 +96,12 @@ def test_of_speculative_twins_one_is_published_whichever_it_is(
     assert len(staged_names(target)) == 2, "the other twins are left to their age"
 
 
+def test_two_messages_of_one_partition_publish_its_rows_once(target: Path) -> None:
+    twins = [PartitionWritten(0, None, stage(target, ROWS)) for _ in range(2)]
+    batch_writer(target).commit([twins[0], None, twins[1]])
+    assert_once(target, ROWS)
+
+
 def test_a_straggler_may_finish_after_abort(spark: SparkSession, target: Path) -> None:
     writer = batch_writer(target)
     (messages,) = write_in_tasks(spark, writer)

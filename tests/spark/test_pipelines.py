@@ -159,8 +159,9 @@ def test_commands_print_what_they_did(run: Any, log: Path, tmp_path: Path) -> No
     profiled = run("profile", log, "--json")
     assert profiled.json()["total"]["record_count"] == COUNT
     lines = run("profile", log).out.splitlines()
-    assert lines[0].split("\t")[:3] == ["stream", "segment", "first"]
-    assert lines[1].split("\t")[:4] == ["events", "0", "2023-11-14T22:13:20.000Z", "400"]
+    assert lines[0].split("\t")[:3] == ["stream", "segment", "records"]
+    assert lines[1].split("\t")[:3] == ["events", "0", "400"]
+    assert lines[3].split("\t")[:2] == ["2023-11-14T22:00:00.000Z", "400"]
     assert lines[-1] == "400 records, 19.7 KiB in 1 segment and 1 hour"
 
 

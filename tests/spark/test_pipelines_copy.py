@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import aof2
@@ -145,7 +146,14 @@ def test_the_compact_layout_is_refused_to_records_with_flags(
         assert new.format == "compact"
 
 
-def test_an_existing_target_is_refused_before_anything_runs(log: Path, tmp_path: Path) -> None:
+def test_an_existing_target_is_refused_before_anything_runs(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise AssertionError("a session was started")
+
+    # The package's attribute of this name is the function.
+    monkeypatch.setattr(sys.modules["aof2.spark.pipelines.copy"], "running", refuse)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine")
     for target in (log, tmp_path / "full", tmp_path / "full" / "note.txt"):
@@ -169,7 +177,9 @@ def test_a_target_that_comes_to_be_meanwhile_is_not_replaced(log: Path, tmp_path
     assert len(plain_records(tmp_path / "copy")) == 5
 
 
-@pytest.mark.parametrize("change", ["timestamp_ms", "flags", "payload", "missing", "nothing"])
+@pytest.mark.parametrize(
+    "change", ["timestamp_ms", "flags", "payload", "missing", "short", "nothing"]
+)
 def test_a_copy_that_is_not_the_same_is_found_out(log: Path, tmp_path: Path, change: str) -> None:
     records = plain_records(log)
     victim = records[777]
@@ -177,14 +187,16 @@ def test_a_copy_that_is_not_the_same_is_found_out(log: Path, tmp_path: Path, cha
         "timestamp_ms": victim._replace(timestamp_ms=victim.timestamp_ms + 1),
         "flags": victim._replace(flags=victim.flags ^ 2),
         "payload": victim._replace(payload=victim.payload[:-1] + b"?"),
+        "short": victim,
         "nothing": victim,
     }
-    _write(tmp_path / "copy", [*records[:777], *_some(changed.get(change)), *records[778:]])
+    copied = [*records[:777], *_some(changed.get(change)), *records[778:]]
+    copied = copied[:-1] if change == "short" else copied
+    _write(tmp_path / "copy", copied)
 
     wanted = find_wanted(None, log, options={"batchBytes": 5_000})
     (whole,) = wanted.ranges
-    end = COUNT if change != "missing" else COUNT - 1
-    pair = _Pair(whole, Piece("events", str(tmp_path / "copy"), 0, end), wanted.options)
+    pair = _Pair(whole, Piece("events", str(tmp_path / "copy"), 0, len(copied)), wanted.options)
     if change == "nothing":
         assert _compare(pair) == COUNT
         return

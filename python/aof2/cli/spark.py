@@ -49,15 +49,10 @@ _FIGURES = (
     Column("min", is_number=True),
     Column("mean", is_number=True),
     Column("max", is_number=True),
-    Column("records/s", is_number=True),
-    Column("payload/s", is_number=True),
+    Column("rec/s", is_number=True),
+    Column("bytes/s", is_number=True),
 )
-_SEGMENT_COLUMNS = (
-    Column("stream"),
-    Column("segment", is_number=True),
-    Column("first", is_time=True),
-    *_FIGURES,
-)
+_SEGMENT_COLUMNS = (Column("stream"), Column("segment", is_number=True), *_FIGURES)
 _HOUR_COLUMNS = (Column("hour", is_time=True), *_FIGURES)
 
 
@@ -385,13 +380,8 @@ def _print_profile(out: Output, report: "ProfileReport") -> None:
     if report.total is None:
         out.line("no records")
         return
-    out.table(
-        _SEGMENT_COLUMNS,
-        [
-            (each.stream, str(each.segment_id), time_text(each.first_timestamp_ms), *_cells(each))
-            for each in report.segments
-        ],
-    )
+    rows = [(each.stream, str(each.segment_id), *_cells(each)) for each in report.segments]
+    out.table(_SEGMENT_COLUMNS, rows)
     out.table(_HOUR_COLUMNS, [(time_text(each.hour_ms), *_cells(each)) for each in report.hours])
     total = report.total
     out.line(

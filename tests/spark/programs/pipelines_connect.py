@@ -1,6 +1,7 @@
 """Runs every pipeline through Spark Connect: a log, a scratch directory."""
 
 import json
+import shutil
 import sys
 
 import aof2
@@ -17,7 +18,10 @@ found: dict[str, object] = {}
 told: list[pipelines.Progress] = []
 how = {"spark": spark, "progress": told.append}
 
-found["export"] = pipelines.export(log, f"{scratch}/out", start=10, **how).record_count
+# A busy machine may end a run early, and the next one starts where nothing is.
+shutil.rmtree(f"{scratch}/copy", ignore_errors=True)
+exported = pipelines.export(log, f"{scratch}/out", start=10, mode="overwrite", **how)
+found["export"] = exported.record_count
 verified = pipelines.verify(log, minPartitions=3, **how)
 found["verify"] = [verified.is_healthy, verified.record_count]
 found["copy"] = pipelines.copy(log, f"{scratch}/copy", **how).record_count

@@ -36,7 +36,7 @@ from aof2.spark.pipelines.sessions import is_connect, running
 from aof2.spark.publish import TargetExists
 from aof2.spark.schema import native_columns
 from aof2.spark.splits import Piece, Split
-from aof2.spark.streams import is_log, local_path
+from aof2.spark.streams import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,8 +191,6 @@ def _copied(place: _Place, staged: _Staged) -> CopiedStream:
 
 def refuse_existing(target: Path) -> None:
     """Refuse a target that holds anything."""
-    if is_log(target):
-        raise _exists(target, "is a log already")
     is_empty = target.is_dir() and not any(target.iterdir())
     if os.path.lexists(target) and not is_empty:
         raise _exists(target, "exists already")

@@ -194,6 +194,39 @@ fn a_scan_does_not_care_about_damage_behind_its_end() -> TestResult {
     Ok(())
 }
 
+/// A lookup used to trust a damaged length that led to a later record, and to pass over
+/// the records in between without a word.
+#[test]
+fn a_lookup_is_not_led_astray_by_a_damaged_length() -> TestResult {
+    for sealed in [false, true] {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("events");
+        let log = Aof::open(config(&path, SegmentFormat::Full))?;
+        for i in 0..10u64 {
+            log.append(format!("{i:08}").as_bytes())?;
+        }
+        if sealed {
+            log.seal()?;
+        }
+        log.close()?;
+        let file = verify(&path)?.segments[0].path.clone();
+        let mut bytes = fs::read(&file)?;
+        // Record 0 says that it ends where record 2 begins.
+        bytes[64..68].copy_from_slice(&48u32.to_le_bytes());
+        fs::write(&file, bytes)?;
+        let reader = AofReader::open(&path)?;
+        for offset in 1..10 {
+            assert_eq!(&*reader.read_offset(offset)?.payload, format!("{offset:08}").as_bytes());
+            let options = ScanOptions { start: Start::Offset(offset), ..Default::default() };
+            let seen: Vec<u64> =
+                reader.scan(options)?.map(|r| r.map(|r| r.offset)).collect::<Result<_, _>>()?;
+            assert_eq!(seen, (offset..10).collect::<Vec<_>>());
+        }
+        assert!(matches!(reader.read_offset(0), Err(AofError::Corrupt(_))));
+    }
+    Ok(())
+}
+
 /// Two damaged records at the very start used to count as one.
 #[test]
 fn records_lost_at_the_start_of_the_log_are_all_named() -> TestResult {

@@ -72,13 +72,18 @@ impl Segment {
                 break Ok(at);
             }
             let bytes = space.get(at.position as usize..).unwrap_or_default();
-            let head = match self.peek_in_sequence(bytes, at.offset) {
+            let head = match self.peek_in_sequence(space, &at) {
                 Ok(Some(head)) => head,
                 Ok(None) => break Ok(at),
                 Err(fault) => match resync(self, space, at.position as usize + 8, at.offset) {
                     Some((position, RecordHead { logical_offset: Some(offset), .. })) => {
                         let intact = IndexPoint { position: position as u32, offset, ..at };
-                        if reached(&intact, None) && offset > at.offset {
+                        let last_lost = IndexPoint {
+                            position: intact.position.saturating_sub(8),
+                            offset: offset.saturating_sub(1),
+                            ..at
+                        };
+                        if offset > at.offset && reached(&last_lost, None) {
                             // What was looked for may lie in the damage.
                             break Err((at, fault));
                         }
@@ -110,20 +115,27 @@ impl Segment {
         result
     }
 
-    /// Peeks; since a damaged length leads anywhere, a header must prove itself by its
-    /// checksum where it does not continue the sequence, or cannot say so (version 1).
+    /// Peeks. A damaged length leads anywhere, also to another record, so a header must
+    /// prove itself by its checksum unless it continues the sequence and leads to the
+    /// next one in it. Version 1 headers cannot say which they are.
     fn peek_in_sequence(
         &self,
-        bytes: &[u8],
-        expected: u64,
+        space: &[u8],
+        at: &IndexPoint,
     ) -> Result<Option<RecordHead>, RecordFault> {
-        let head = self.codec().peek(bytes)?;
-        if let Some(head) = &head
-            && head.logical_offset != Some(expected)
-        {
-            self.codec().verify(bytes, head)?;
+        let bytes = space.get(at.position as usize..).unwrap_or_default();
+        let Some(head) = self.codec().peek(bytes)? else { return Ok(None) };
+        if head.logical_offset != Some(at.offset) || !self.leads_on(bytes, &head, at.offset) {
+            self.codec().verify(bytes, &head)?;
         }
-        Ok(head)
+        Ok(Some(head))
+    }
+
+    /// Whether the record that follows by this one's length is the next in sequence.
+    fn leads_on(&self, bytes: &[u8], head: &RecordHead, offset: u64) -> bool {
+        let rest = bytes.get(head.record_len as usize..).unwrap_or_default();
+        let next = offset.saturating_add(self.offsets_covered(bytes, head));
+        matches!(self.codec().peek(rest), Ok(Some(following)) if following.logical_offset == Some(next))
     }
 
     /// Place of the record with this logical offset, or of the end if it lies at or

@@ -86,6 +86,19 @@ impl SharedMap {
         }
     }
 
+    /// Memory of this process instead of a file's: final from the start, and with
+    /// nothing to make durable.
+    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+        let len = bytes.len();
+        let owned = OwnedMemory::from(bytes);
+        let base = owned.base();
+        // SAFETY: `owned` keeps the memory where it is for as long as it lives, it is
+        // aligned, at least `len` bytes long, and nobody else can reach it.
+        let map = unsafe { Self::new(base, len, false, Box::new(owned)) };
+        map.frontier.store(len, Ordering::Release);
+        map
+    }
+
     /// Length of the map in bytes.
     pub fn len(&self) -> usize {
         self.region.len
@@ -169,6 +182,50 @@ impl SharedMap {
             return Err(OutOfBounds.into());
         }
         self.region.backing.fault_in(start, end - start)
+    }
+}
+
+/// Bytes that no file stands behind, aligned for word access.
+enum OwnedMemory {
+    /// As they came: allocators align what is not tiny.
+    Bytes(Vec<u8>),
+    Words(Box<[u64]>),
+}
+
+impl OwnedMemory {
+    fn base(&self) -> NonNull<u8> {
+        match self {
+            Self::Bytes(bytes) => NonNull::from(&**bytes).cast(),
+            Self::Words(words) => NonNull::from(&**words).cast(),
+        }
+    }
+}
+
+impl From<Vec<u8>> for OwnedMemory {
+    fn from(bytes: Vec<u8>) -> Self {
+        if bytes.as_ptr().cast::<u64>().is_aligned() {
+            return Self::Bytes(bytes);
+        }
+        let mut words = vec![0u64; bytes.len().div_ceil(8)];
+        // SAFETY: the words are at least as long as the bytes, and any bytes are words.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                words.as_mut_ptr().cast::<u8>(),
+                bytes.len(),
+            );
+        }
+        Self::Words(words.into_boxed_slice())
+    }
+}
+
+impl MapBacking for OwnedMemory {
+    fn sync(&self, _offset: usize, _len: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn fault_in(&self, _offset: usize, _len: usize) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::format::{
     FOOTER_PARTIAL, IndexPoint, RecordFault, RecordFlags, RecordId, SEGMENT_HEADER_LEN,
     SegmentFormat,
 };
-use crate::segment::{Segment, resync};
+use crate::segment::Segment;
 
 /// Where to start reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,12 +217,9 @@ impl Cursor {
             std::cmp::Ordering::Equal => limit.end(),
             std::cmp::Ordering::Greater => self.source.final_end(entry, segment)?,
         };
-        let end = end.min(segment.map().len() as u32);
+        let end = end.min(segment.window_range().end);
         // For a map of this process's own writer this changes nothing.
-        segment
-            .map()
-            .observe(end as usize)
-            .map_err(|e| AofError::io("read segment", &entry.path)(e.into()))?;
+        segment.observe(end).map_err(|e| AofError::io("read segment", &entry.path)(e.into()))?;
         Ok(end)
     }
 
@@ -257,8 +254,7 @@ impl Cursor {
     }
 
     fn damaged_range(&self, segment: &Segment, end: u32, position: u32, offset: u64) -> Range<u64> {
-        let space = segment.map().bytes(0, end as usize).unwrap_or_default();
-        match resync(segment, space, position as usize + 8, offset) {
+        match segment.resync_behind(position, end, offset) {
             Some((_, head)) => offset..head.logical_offset.unwrap_or(offset + 1).max(offset + 1),
             None => offset..u64::MAX,
         }
@@ -436,10 +432,9 @@ impl Cursor {
                 false => self.source.final_end(&here.entry, &here.segment)?,
             }
         };
-        let space = here.segment.map().bytes(0, end as usize).unwrap_or_default();
-        match resync(&here.segment, space, here.position as usize + 8, before) {
+        match here.segment.resync_behind(here.position, end, before) {
             Some((at, head)) => {
-                here.position = at as u32;
+                here.position = at;
                 self.offset = head.logical_offset.unwrap_or(before + 1);
             }
             None => {

@@ -35,9 +35,8 @@ impl Payload {
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        let start = self.start as usize;
         // Was below the frontier when the payload was made, and the frontier only grows.
-        self.segment.map().bytes(start, start + self.len as usize).unwrap_or_default()
+        self.segment.bytes(self.start, self.start + self.len).unwrap_or_default()
     }
 }
 
@@ -161,14 +160,12 @@ impl Batch {
 
     /// The records, borrowing their payloads from the mapped segment.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = RecordRef<'_>> + '_ {
-        let header_len = self.segment.codec().header_len();
-        let last = self
-            .places
-            .last()
-            .map_or(0, |p| p.position as usize + header_len + p.payload_len as usize);
-        let bytes = self.segment.map().bytes(0, last).unwrap_or_default();
+        let header_len = self.segment.codec().header_len() as u32;
+        let window_start = self.segment.window_range().start;
+        let last = self.places.last().map_or(0, |p| p.position + header_len + p.payload_len);
+        let bytes = self.segment.space(last);
         self.places.iter().map(move |place| {
-            let start = place.position as usize + header_len;
+            let start = (place.position + header_len - window_start) as usize;
             RecordRef {
                 id: self.segment.meta().record_id(place.position),
                 offset: place.offset,

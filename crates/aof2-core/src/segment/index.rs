@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Segment, resync};
-use crate::format::{INDEX_SPACING, IndexPoint, RecordFault, RecordHead, SEGMENT_HEADER_LEN};
+use super::Segment;
+use crate::format::{INDEX_SPACING, IndexPoint, RecordFault, RecordHead};
 
 #[derive(Debug, Default)]
 pub(crate) struct SparseIndex {
@@ -40,14 +40,6 @@ impl SparseIndex {
 }
 
 impl Segment {
-    fn first_point(&self) -> IndexPoint {
-        IndexPoint {
-            position: SEGMENT_HEADER_LEN as u32,
-            offset: self.meta().first_offset,
-            timestamp_before_ms: 0,
-        }
-    }
-
     /// Walks from the last point that satisfies `before` to the first record at
     /// which `reached` is true, or to `end`. With `remember`, passed records become
     /// index points. Damage on the way is passed over where version 2 records tell
@@ -65,19 +57,19 @@ impl Segment {
             let start = usable.checked_sub(1).and_then(|i| points.get(i)).copied();
             (start.unwrap_or(self.first_point()), points.last().map_or(0, |p| p.position))
         };
-        let space = self.map().bytes(0, end as usize).unwrap_or_default();
+        let space = self.space(end);
         let mut found = Vec::new();
         let result = loop {
             if reached(&at, None) {
                 break Ok(at);
             }
-            let bytes = space.get(at.position as usize..).unwrap_or_default();
-            let head = match self.peek_in_sequence(space, &at) {
+            let bytes = self.behind(space, at.position);
+            let head = match self.peek_in_sequence(bytes, &at) {
                 Ok(Some(head)) => head,
                 Ok(None) => break Ok(at),
-                Err(fault) => match resync(self, space, at.position as usize + 8, at.offset) {
+                Err(fault) => match self.resync_behind(at.position, end, at.offset) {
                     Some((position, RecordHead { logical_offset: Some(offset), .. })) => {
-                        let intact = IndexPoint { position: position as u32, offset, ..at };
+                        let intact = IndexPoint { position, offset, ..at };
                         let last_lost = IndexPoint {
                             position: intact.position.saturating_sub(8),
                             offset: offset.saturating_sub(1),
@@ -115,15 +107,20 @@ impl Segment {
         result
     }
 
+    /// The part of the window's bytes that starts at this position.
+    fn behind<'a>(&self, space: &'a [u8], position: u32) -> &'a [u8] {
+        let at = position.saturating_sub(self.window_range().start);
+        space.get(at as usize..).unwrap_or_default()
+    }
+
     /// Peeks. A damaged length leads anywhere, also to another record, so a header must
     /// prove itself by its checksum unless it continues the sequence and leads to the
     /// next one in it. Version 1 headers cannot say which they are.
     fn peek_in_sequence(
         &self,
-        space: &[u8],
+        bytes: &[u8],
         at: &IndexPoint,
     ) -> Result<Option<RecordHead>, RecordFault> {
-        let bytes = space.get(at.position as usize..).unwrap_or_default();
         let Some(head) = self.codec().peek(bytes)? else { return Ok(None) };
         if head.logical_offset != Some(at.offset) || !self.leads_on(bytes, &head, at.offset) {
             self.codec().verify(bytes, &head)?;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::index::SparseIndex;
 use crate::error::{AofError, Result};
 use crate::format::{
-    DecodedRecord, RecordCodec, RecordFault, RecordFlags, RecordHead, RecordId, SEGMENT_FOOTER_LEN,
-    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, SegmentId,
-    StreamId,
+    DecodedRecord, IndexPoint, RecordCodec, RecordFault, RecordFlags, RecordHead, RecordId,
+    SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat,
+    SegmentHeader, SegmentId, StreamId,
 };
-use crate::io::{File, OpenMode, SharedMap, Storage};
+use crate::io::{File, OpenMode, OutOfBounds, SharedMap, Storage};
 use crate::planted::{self, Bug};
 
 /// Where a segment stands in its stream; known before its header is written.
@@ -77,12 +77,20 @@ impl SegmentMeta {
 
 /// A segment's bytes and how to read them. Payload slices borrow from it, so
 /// holding it keeps the memory mapped whatever happens to the file's name.
+///
+/// It may be a *window*: only some of the segment's bytes, those of whole records,
+/// held in memory. Positions are the segment's own all the same. What is mapped from
+/// a segment file is a window over all of it.
 #[derive(Debug)]
 pub struct Segment {
     meta: SegmentMeta,
     path: PathBuf,
     codec: RecordCodec,
     map: Arc<SharedMap>,
+    /// Position of the first byte of the map.
+    window_start: u32,
+    /// The first record of the window.
+    first: IndexPoint,
     /// End of the last record once no more will come; 0 while it may still grow.
     closed_end: AtomicU32,
     index: SparseIndex,
@@ -95,9 +103,29 @@ impl Segment {
             meta,
             path,
             map,
+            window_start: 0,
+            first: IndexPoint {
+                position: SEGMENT_HEADER_LEN as u32,
+                offset: meta.first_offset,
+                timestamp_before_ms: 0,
+            },
             closed_end: AtomicU32::new(0),
             index: SparseIndex::default(),
         }
+    }
+
+    /// A window over the `bytes` that stand at `window_start` of the sealed segment.
+    /// They end with a record; `first` is the place of the first one. `path` names what
+    /// they were read from.
+    pub fn window(
+        meta: SegmentMeta,
+        path: PathBuf,
+        bytes: Vec<u8>,
+        window_start: u32,
+        first: IndexPoint,
+    ) -> Self {
+        let map = Arc::new(SharedMap::of_bytes(bytes));
+        Self { window_start, first, ..Self::new(meta, path, map) }
     }
 
     /// Maps a sealed segment read-only: just the bytes its footer vouches for.
@@ -168,6 +196,35 @@ impl Segment {
         &self.codec
     }
 
+    /// Bytes of the segment that this window holds, by their positions.
+    pub fn window_range(&self) -> std::ops::Range<u32> {
+        self.window_start..self.window_start + self.map.len() as u32
+    }
+
+    /// Final bytes of the segment. `None` when they are not in the window, or not
+    /// final yet.
+    #[inline]
+    pub fn bytes(&self, start: u32, end: u32) -> Option<&[u8]> {
+        let start = start.checked_sub(self.window_start)?;
+        let end = end.checked_sub(self.window_start)?;
+        self.map.bytes(start as usize, end as usize)
+    }
+
+    /// All final bytes of the window below `end`.
+    pub(crate) fn space(&self, end: u32) -> &[u8] {
+        self.bytes(self.window_start, end).unwrap_or_default()
+    }
+
+    /// Declares the bytes below `end` final, as [`SharedMap::observe`].
+    pub(crate) fn observe(&self, end: u32) -> std::result::Result<(), OutOfBounds> {
+        self.map.observe(end.saturating_sub(self.window_start) as usize)
+    }
+
+    /// Where walking the records of the window starts.
+    pub(crate) fn first_point(&self) -> IndexPoint {
+        self.first
+    }
+
     /// The mapped bytes.
     pub fn map(&self) -> &Arc<SharedMap> {
         &self.map
@@ -196,7 +253,7 @@ impl Segment {
         end: u32,
         verify: bool,
     ) -> std::result::Result<Option<DecodedRecord<'_>>, RecordFault> {
-        let Some(bytes) = self.map.bytes(position as usize, end as usize) else {
+        let Some(bytes) = self.bytes(position, end) else {
             return Ok(None);
         };
         if verify && !planted::is(Bug::SkipChecksums) {

@@ -180,6 +180,22 @@ impl TailScan {
 /// hostile input whose every word looks like a length.
 const CHECKSUM_BUDGET_FACTOR: usize = 16;
 
+impl Segment {
+    /// The first valid record of the window that starts behind `position` and before
+    /// `end`, as [`resync`].
+    pub(crate) fn resync_behind(
+        &self,
+        position: u32,
+        end: u32,
+        expected: u64,
+    ) -> Option<(u32, RecordHead)> {
+        let start = self.window_range().start;
+        let from = (position + 8).checked_sub(start)? as usize;
+        let (at, head) = resync(self, self.space(end), from, expected)?;
+        Some((start + at as u32, head))
+    }
+}
+
 /// Finds the first valid record at or behind `from`; in version 2 only one whose
 /// logical offset is at least `expected`.
 pub fn resync(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::format::RecordId;
+use crate::format::{RecordId, SegmentId};
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;
@@ -22,6 +22,8 @@ pub enum BackpressureKind {
     Rollover,
     /// More than `max_unflushed_bytes` are waiting to become durable.
     Flush,
+    /// More segments were asked to come back to the hot tier than may wait.
+    Hydration,
 }
 
 impl std::fmt::Display for BackpressureKind {
@@ -30,6 +32,7 @@ impl std::fmt::Display for BackpressureKind {
             Self::Admission => "admission",
             Self::Rollover => "rollover",
             Self::Flush => "flush",
+            Self::Hydration => "hydration",
         })
     }
 }
@@ -110,6 +113,12 @@ pub enum AofError {
         /// First logical offset that still exists.
         earliest: u64,
     },
+    /// The log has no sealed segment with this number.
+    #[error("there is no sealed segment {0}")]
+    NoSuchSegment(SegmentId),
+    /// No other tier holds the segment, so it stays.
+    #[error("segment {0} stays: this is its last copy")]
+    LastCopy(SegmentId),
     /// No record has this id.
     #[error("there is no record {0}")]
     NoSuchRecord(RecordId),

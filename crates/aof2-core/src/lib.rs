@@ -32,14 +32,16 @@ pub mod manifest;
 pub mod planted;
 pub mod segment;
 mod sync;
+mod tier;
 
 pub use error::{AofError, BackpressureKind, Damage, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
     Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption, Payload,
-    Position, Record, RecordRef, RetentionAction, RetentionPolicy, RetentionReport, Scan,
-    ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility, Watermarks,
+    Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy, RetentionReport,
+    Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility,
+    Watermarks,
 };
 pub use log::{Disagreement, compare_manifest};
 pub use log::{
@@ -47,3 +49,4 @@ pub use log::{
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};
+pub use tier::{AdmissionPolicy, TierConfig, TierMetrics, TierStatus};

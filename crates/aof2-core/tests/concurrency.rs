@@ -539,8 +539,12 @@ fn a_cancelled_follow_misses_nothing() {
 fn one_manager_runs_fifty_streams_and_closes_them_all() {
     const STREAMS: u64 = 50;
     let dir = tempfile::tempdir().unwrap();
-    let manager =
-        AofManager::new(ManagerConfig { worker_threads: 2, blocking_threads_max: 4 }).unwrap();
+    let manager = AofManager::new(ManagerConfig {
+        worker_threads: 2,
+        blocking_threads_max: 4,
+        ..ManagerConfig::default()
+    })
+    .unwrap();
     let logs: Vec<Aof> = (0..STREAMS)
         .map(|i| manager.open(small(&dir.path().join(format!("s{i}")))).unwrap())
         .collect();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::layout::Layout;
+use super::store::LocalStore;
 use super::survey::{Found, Survey};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
@@ -78,7 +79,7 @@ pub fn compare_manifest(
 
 fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disagreement>> {
     // The files first: what the manifest heard of since is not held against them.
-    let survey = Survey::take(&**storage, layout)?;
+    let survey = Survey::take(&**storage, layout, &LocalStore)?;
     let Some(identity) = survey.identity_or_derived(layout) else {
         return Err(AofError::NotALog {
             path: layout.root().to_owned(),
@@ -92,6 +93,7 @@ fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disag
         .iter()
         // A file that was never written to exists for whoever recorded its opening.
         .filter(|found| !found.is_blank() || index.get(found.name.segment_id).is_some())
+        .filter(|found| !found.is_away)
         .map(ScannedSegment::of_file)
         .collect();
     Ok(judge(&index, &files))

@@ -94,6 +94,9 @@ pub struct AofConfig {
     pub manifest_mode: ManifestMode,
     /// How the manifest is kept; by default as suits a log without a cold tier.
     pub manifest: ManifestConfig,
+    /// Bytes of this stream's segment files, besides the limit for all streams of the
+    /// manager. Only where the manager has tiers. `None` by default.
+    pub hot_bytes: Option<u64>,
 }
 
 impl AofConfig {
@@ -114,6 +117,7 @@ impl AofConfig {
             ext_id: 0,
             manifest_mode: ManifestMode::Disabled,
             manifest: ManifestConfig::local(),
+            hot_bytes: None,
         }
     }
 
@@ -172,6 +176,9 @@ impl AofConfig {
         }
         if let Err(e) = validate_name(&self.stream_name()) {
             return invalid("name", e.to_string());
+        }
+        if self.hot_bytes == Some(0) {
+            return invalid("hot_bytes", "must be at least 1".into());
         }
         self.manifest.validate()?;
         self.retention.validate()

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::position::Position;
+use super::read_ahead::ReadAhead;
 use super::record::{Place, Record};
 use super::source::{Limit, Source, Visibility};
 use super::stored_index;
-use super::table::SegmentEntry;
+use super::table::{Opened, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
     FOOTER_PARTIAL, IndexPoint, RecordFault, RecordFlags, RecordId, SEGMENT_HEADER_LEN,
@@ -47,8 +48,20 @@ pub(crate) struct Cursor {
 #[derive(Debug)]
 struct Here {
     entry: Arc<SegmentEntry>,
+    /// The segment, or the window of it that is read.
     segment: Arc<Segment>,
     position: u32,
+    /// Where the next windows come from, if the segment is in another tier.
+    ahead: Option<ReadAhead>,
+}
+
+/// What a lookup in a segment is for: which window it needs.
+#[derive(Clone, Copy, Debug)]
+enum Want {
+    Start,
+    Position(u32),
+    Offset(u64),
+    Timestamp(u64),
 }
 
 impl Cursor {
@@ -107,20 +120,20 @@ impl Cursor {
             self.here = None;
             return Ok(());
         };
-        let segment = self.open(&entry)?;
+        let (segment, ahead) = self.open(&entry, Want::Offset(offset))?;
         let end = self.readable_end(&entry, &segment)?;
         if offset > entry.meta.first_offset {
             self.recall(&entry, &segment);
         }
         let found = segment.find_offset(offset, end, self.source.remembers());
         let point = self.located(&segment, end, found)?;
-        self.enter(entry, segment, point);
+        self.enter(entry, segment, ahead, point);
         Ok(())
     }
 
     fn seek_id(&mut self, id: RecordId) -> Result<()> {
         let entry = self.find_entry(id)?;
-        let segment = self.open(&entry)?;
+        let (segment, ahead) = self.open(&entry, Want::Position(id.segment_offset()))?;
         let end = self.readable_end(&entry, &segment)?;
         self.recall(&entry, &segment);
         let found = segment.find_position(id.segment_offset(), end, self.source.remembers());
@@ -128,7 +141,7 @@ impl Cursor {
         if point.position != id.segment_offset() || !self.limit.position.covers(id) {
             return Err(AofError::NoSuchRecord(id));
         }
-        self.enter(entry, segment, point);
+        self.enter(entry, segment, ahead, point);
         Ok(())
     }
 
@@ -153,29 +166,48 @@ impl Cursor {
             if too_old || gone || entry.damage.is_some() {
                 continue;
             }
-            let segment = self.open(&entry)?;
+            let (segment, ahead) = self.open(&entry, Want::Timestamp(timestamp_ms))?;
             let end = self.readable_end(&entry, &segment)?;
             self.recall(&entry, &segment);
             let found = segment.find_timestamp(timestamp_ms, end, self.source.remembers());
             let point = self.located(&segment, end, found)?;
             if point.position < end {
-                self.enter(entry, segment, point);
+                self.enter(entry, segment, ahead, point);
                 return Ok(());
             }
         }
         self.seek_offset(self.limit.next_offset)
     }
 
-    /// Takes up the stored index of a segment before a lookup in it.
+    /// Takes up the stored index of a segment before a lookup in it. A window is short
+    /// and knows where it starts.
     fn recall(&self, entry: &SegmentEntry, segment: &Segment) {
-        if self.source.remembers() {
+        if self.source.remembers() && segment.is_whole() {
             stored_index::load(self.source.storage(), entry, segment);
         }
     }
 
-    fn enter(&mut self, entry: Arc<SegmentEntry>, segment: Arc<Segment>, point: IndexPoint) {
+    fn enter(
+        &mut self,
+        entry: Arc<SegmentEntry>,
+        segment: Arc<Segment>,
+        ahead: Option<ReadAhead>,
+        point: IndexPoint,
+    ) {
         self.offset = point.offset;
-        self.here = Some(Here { entry, segment, position: point.position });
+        self.here = Some(Here { entry, segment, position: point.position, ahead });
+    }
+
+    /// Stands before the first record of a segment.
+    fn enter_start(&mut self, entry: Arc<SegmentEntry>) -> Result<()> {
+        let (segment, ahead) = self.open(&entry, Want::Start)?;
+        let point = IndexPoint {
+            position: SEGMENT_HEADER_LEN as u32,
+            offset: entry.meta.first_offset,
+            timestamp_before_ms: 0,
+        };
+        self.enter(entry, segment, ahead, point);
+        Ok(())
     }
 
     /// The segment an id points into; `Trimmed` when it is gone.
@@ -192,19 +224,51 @@ impl Cursor {
         }
     }
 
-    fn open(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<Segment>> {
-        match self.source.table().open(self.source.storage(), entry) {
+    /// The segment, or the window of it that is wanted.
+    fn open(
+        &self,
+        entry: &Arc<SegmentEntry>,
+        want: Want,
+    ) -> Result<(Arc<Segment>, Option<ReadAhead>)> {
+        match self.open_copy(entry)? {
+            Opened::Whole(segment) => Ok((segment, None)),
+            Opened::Away(artifact) => {
+                let index = artifact.index();
+                let frame = match want {
+                    Want::Start => Some(0),
+                    Want::Position(position) => index.frame_at(position),
+                    Want::Offset(offset) => index.frame_of_offset(offset),
+                    Want::Timestamp(ms) => index.frame_of_timestamp(ms),
+                };
+                let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
+                let window = self.source.table().window(&artifact, frame);
+                let window = window.inspect_err(|error| self.note(error))?;
+                Ok((window, Some(ReadAhead::behind(artifact, frame))))
+            }
+        }
+    }
+
+    fn open_copy(&self, entry: &Arc<SegmentEntry>) -> Result<Opened> {
+        let table = self.source.table();
+        match table.open(self.source.storage(), entry) {
             Err(AofError::Trimmed { earliest }) => {
-                // This segment is gone; only a new look tells which others are.
+                // Its file is gone; only a new look tells where it is now, and which
+                // others are.
                 self.source.refresh()?;
-                let earliest = earliest.max(self.source.table().earliest());
-                Err(AofError::Trimmed { earliest })
+                if let Some(moved) = table.find(entry.meta.segment_id.as_u32())
+                    && !Arc::ptr_eq(&moved, entry)
+                {
+                    return table.open(self.source.storage(), &moved);
+                }
+                Err(AofError::Trimmed { earliest: earliest.max(table.earliest()) })
             }
-            Err(error @ AofError::Corrupt(_)) => {
-                self.source.note_corrupt();
-                Err(error)
-            }
-            opened => opened,
+            opened => opened.inspect_err(|error| self.note(error)),
+        }
+    }
+
+    fn note(&self, error: &AofError) {
+        if matches!(error, AofError::Corrupt(_)) {
+            self.source.note_corrupt();
         }
     }
 
@@ -283,7 +347,7 @@ impl Cursor {
                     return Ok(Some(end));
                 }
             }
-            if self.step_over()? {
+            if self.step_window()? || self.step_over()? {
                 continue;
             }
             if looked_again {
@@ -312,6 +376,29 @@ impl Cursor {
         })))
     }
 
+    /// Moves into the next window of a segment that is read by windows.
+    fn step_window(&mut self) -> Result<bool> {
+        let Some(here) = &mut self.here else { return Ok(false) };
+        let Some(ahead) = &mut here.ahead else { return Ok(false) };
+        // Whoever passed over the rest of the segment needs none of its windows.
+        if here.position > here.segment.window_range().end {
+            return Ok(false);
+        }
+        let next = match ahead.next() {
+            Ok(Some(window)) => window,
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                self.note(&error);
+                return Err(error);
+            }
+        };
+        let first = next.first_point();
+        here.position = first.position;
+        here.segment = next;
+        self.offset = first.offset;
+        Ok(true)
+    }
+
     /// Moves into the next segment if the limit lies beyond this one.
     fn step_over(&mut self) -> Result<bool> {
         let table = self.source.table();
@@ -336,9 +423,7 @@ impl Cursor {
         {
             return Ok(false);
         }
-        let segment = self.open(&entry)?;
-        self.offset = entry.meta.first_offset;
-        self.here = Some(Here { entry, segment, position: SEGMENT_HEADER_LEN as u32 });
+        self.enter_start(entry)?;
         Ok(true)
     }
 
@@ -425,6 +510,15 @@ impl Cursor {
     pub(crate) fn skip_damage(&mut self) -> Result<u64> {
         let before = self.offset;
         let Some(here) = &mut self.here else { return self.skip_segment() };
+        let window_end = here.segment.window_range().end;
+        if let Some(ahead) = &mut here.ahead
+            && here.position >= window_end
+        {
+            // The next window itself cannot be read.
+            self.offset = ahead.skip().or(here.entry.end_offset()).unwrap_or(before + 1);
+            here.position = window_end;
+            return Ok(self.offset.saturating_sub(before));
+        }
         let end = {
             let limit = self.limit.position;
             match limit.segment_index() == here.entry.meta.segment_id.as_u32() {
@@ -432,10 +526,16 @@ impl Cursor {
                 false => self.source.final_end(&here.entry, &here.segment)?,
             }
         };
+        let end = end.min(window_end);
         match here.segment.resync_behind(here.position, end, before) {
             Some((at, head)) => {
                 here.position = at;
                 self.offset = head.logical_offset.unwrap_or(before + 1);
+            }
+            None if here.ahead.as_ref().is_some_and(|ahead| ahead.has_next()) => {
+                here.position = end;
+                let next = here.ahead.as_ref().and_then(ReadAhead::next_offset);
+                self.offset = next.unwrap_or(before + 1);
             }
             None => {
                 here.position = end;
@@ -458,9 +558,7 @@ impl Cursor {
         };
         let next = damaged.and_then(|e| table.after(e.meta.segment_id.as_u32()));
         let Some(entry) = next else { return Ok(0) };
-        let segment = self.open(&entry)?;
-        self.offset = entry.meta.first_offset;
-        self.here = Some(Here { entry, segment, position: SEGMENT_HEADER_LEN as u32 });
+        self.enter_start(entry)?;
         Ok(self.offset.saturating_sub(before))
     }
 
@@ -504,7 +602,7 @@ impl Cursor {
         {
             return Err(AofError::NoSuchRecord(id));
         }
-        let segment = cursor.open(&entry)?;
+        let (segment, _) = cursor.open(&entry, Want::Position(position))?;
         let end = cursor.readable_end(&entry, &segment)?;
         let fault = match segment.record_at(position, end, true) {
             Ok(Some(record)) if record.gap().is_none() => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{AofError, Result};
 use crate::format::{
     FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity,
+    WarmFileName,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 
@@ -61,6 +62,26 @@ impl Layout {
     /// Path of a segment's stored index.
     pub fn index_path(&self, name: &SegmentFileName) -> PathBuf {
         self.index_dir().join(name.index_name())
+    }
+
+    /// Compressed segments.
+    pub fn warm_dir(&self) -> PathBuf {
+        self.root.join("warm")
+    }
+
+    /// Path of a compressed segment.
+    pub fn warm_path(&self, name: &WarmFileName) -> PathBuf {
+        self.warm_dir().join(name.to_string())
+    }
+
+    /// Indexes of segments that are in the object store.
+    pub fn cold_dir(&self) -> PathBuf {
+        self.root.join("cold")
+    }
+
+    /// Path of the index of a segment that is in the object store.
+    pub fn cold_path(&self, name: &WarmFileName) -> PathBuf {
+        self.cold_dir().join(name.tail_name())
     }
 
     /// The identity file.

@@ -13,6 +13,7 @@ use super::position::{Position, Watermark};
 use super::publish::{WatermarkPublisher, durable_position, load_claim, mark_doubtful};
 use super::recovery::{Recovered, Recovery};
 use super::rollover::Rollover;
+use super::store::{LocalStore, SegmentStore};
 use super::stream::Stream;
 use super::survey::Survey;
 use super::table::{SegmentEntry, SegmentTable};
@@ -34,6 +35,16 @@ impl Stream {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
+        Self::open_with(config, storage, clock, Arc::new(LocalStore))
+    }
+
+    /// [`Stream::open`] for a log whose sealed segments may be in other tiers.
+    pub(crate) fn open_with(
+        config: AofConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        store: Arc<dyn SegmentStore>,
+    ) -> Result<Arc<Self>> {
         config.validate()?;
         let start = Instant::now();
         let span = tracing::info_span!("recovery", root = %config.root_dir.display());
@@ -44,7 +55,7 @@ impl Stream {
             LockError::Held { pid } => AofError::Locked { path: config.root_dir.clone(), pid },
             LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
         })?;
-        let survey = Survey::take(&*storage, &layout)?;
+        let survey = Survey::take(&*storage, &layout, &*store)?;
         let identity = settle_identity(&config, &layout, &*storage, &*clock, &survey)?;
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
         let recovery = Recovery {
@@ -64,7 +75,8 @@ impl Stream {
                 mark_doubtful(&*storage, &layout.watermark_file(), header, claim);
             }
         })?;
-        let stream = Self::assemble(config, layout, identity, storage, clock, recovered)?;
+        let outside = Outside { storage, clock, store };
+        let stream = Self::assemble(config, layout, identity, outside, recovered)?;
         *stream.lock.lock() = Some(lock);
         stream.start_transitions(doubtful_segments(claim, &stream.table.snapshot()))?;
         stream.metrics.recovery_ns.store(
@@ -85,10 +97,10 @@ impl Stream {
         config: AofConfig,
         layout: Layout,
         identity: StreamIdentity,
-        storage: Arc<dyn Storage>,
-        clock: Arc<dyn Clock>,
+        outside: Outside,
         recovered: Recovered,
     ) -> Result<Arc<Self>> {
+        let Outside { storage, clock, store } = outside;
         let table = SegmentTable::new(config.open_segments_max);
         table.set_floor(recovered.next_offset);
         let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -148,6 +160,7 @@ impl Stream {
             durable_bytes: AtomicU64::new(recovered.bytes),
             gate: super::flush::FlushGate::default(),
             rollover,
+            moves: super::moves::Moves::default(),
             transitions: super::transitions::Transitions::default(),
             publisher,
             metrics,
@@ -161,6 +174,7 @@ impl Stream {
             layout,
             identity,
             storage,
+            store,
             clock,
         };
         stream.appended.advance(position, recovered.next_offset);
@@ -207,7 +221,9 @@ impl Stream {
         }
         // Retention that still runs would remove files of the next writer's log.
         drop(self.rollover.retaining.lock());
+        self.moves.drain();
         self.stop_transitions();
+        self.store.closed();
         *self.lock.lock() = None;
         result
     }
@@ -254,6 +270,13 @@ impl Stream {
         }
         self.discard_spares()
     }
+}
+
+/// What a stream works with.
+struct Outside {
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    store: Arc<dyn SegmentStore>,
 }
 
 /// A clock that was set back a little must not make timestamps go backwards, but

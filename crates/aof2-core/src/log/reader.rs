@@ -10,6 +10,7 @@ use super::readonly::ReadOnly;
 use super::record::Record;
 use super::scan::{Follow, Scan, ScanOptions};
 use super::source::{Source, Visibility};
+use super::store::{LocalStore, SegmentStore};
 use super::table::{SegmentInfo, SegmentTable};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{RecordId, SegmentFormat, StreamId};
@@ -48,7 +49,16 @@ impl AofReader {
 
     /// Opens a log on other storage than the machine's files.
     pub fn open_on(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<Self> {
-        let log = ReadOnly::open(storage, root.as_ref(), Self::OPEN_SEGMENTS_MAX, true)?;
+        Self::open_with(storage, Arc::new(LocalStore), root)
+    }
+
+    /// Opens a log whose sealed segments may be in tiers that this store reaches.
+    pub(crate) fn open_with(
+        storage: Arc<dyn Storage>,
+        store: Arc<dyn SegmentStore>,
+        root: impl AsRef<Path>,
+    ) -> Result<Self> {
+        let log = ReadOnly::open(storage, store, root.as_ref(), Self::OPEN_SEGMENTS_MAX, true)?;
         Ok(Self { log: Arc::new(log) })
     }
 

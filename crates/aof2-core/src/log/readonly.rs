@@ -14,7 +14,8 @@ use super::layout::Layout;
 use super::position::Position;
 use super::publish::{WatermarkView, durable_position, is_closed};
 use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
-use super::survey::{Found, Survey, settle};
+use super::store::SegmentStore;
+use super::survey::{Found, Present, Survey, settle};
 use super::table::{SegmentEntry, SegmentTable};
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_HEADER_LEN, StreamIdentity, WatermarkBody};
@@ -29,6 +30,7 @@ const ASYNC_POLL: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     storage: Arc<dyn Storage>,
+    store: Arc<dyn SegmentStore>,
     pub(crate) layout: Layout,
     pub(crate) identity: StreamIdentity,
     table: SegmentTable,
@@ -54,12 +56,13 @@ struct Walked {
 impl ReadOnly {
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
+        store: Arc<dyn SegmentStore>,
         root: &Path,
         open_max: usize,
         remembers: bool,
     ) -> Result<Self> {
         let layout = Layout::new(root);
-        let survey = Survey::take(&*storage, &layout)?;
+        let survey = Survey::take(&*storage, &layout, &*store)?;
         let Some(identity) = survey.identity_or_derived(&layout) else {
             return Err(AofError::NotALog {
                 path: root.to_owned(),
@@ -68,6 +71,7 @@ impl ReadOnly {
         };
         let log = Self {
             storage,
+            store,
             layout,
             identity,
             table: SegmentTable::new(open_max),
@@ -107,7 +111,7 @@ impl ReadOnly {
         while found.last().is_some_and(Found::is_blank) {
             found.pop();
         }
-        let unsealed = found.iter().rev().take(2).take_while(|f| f.sealed().is_none()).count();
+        let unsealed = found.iter().rev().take(2).take_while(|f| f.is_unsealed()).count();
         let settled = found.len() - unsealed;
         let stream_id = self.identity.stream_id;
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
@@ -198,7 +202,7 @@ impl ReadOnly {
 
     /// Maps a segment and declares all of it final: only where nobody writes.
     fn open_whole(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<Segment>> {
-        let segment = self.table.open(&*self.storage, entry)?;
+        let segment = self.table.open_whole(&*self.storage, entry)?;
         let len = segment.map().len();
         segment.map().observe(len).map_err(|e| AofError::io("scan", &entry.path)(e.into()))?;
         Ok(segment)
@@ -219,7 +223,7 @@ impl ReadOnly {
                 continue;
             };
             let index = entry.meta.segment_id.as_u32();
-            let segment = self.table.open(&*self.storage, &entry)?;
+            let segment = self.table.open_whole(&*self.storage, &entry)?;
             let start = (*self.walked.lock()).filter(|w| w.segment_index == index);
             let start = start.unwrap_or(Walked {
                 segment_index: index,
@@ -342,32 +346,30 @@ impl Source for ReadOnly {
 
     fn refresh(&self) -> Result<()> {
         let _one_at_a_time = self.refreshing.lock();
-        let listing = self.layout.list(&*self.storage)?;
+        let present = Present::list(&*self.storage, &self.layout)?;
         let known: Vec<_> = self.table.snapshot();
         let mut kept = Vec::new();
-        let mut names = listing.segments.iter().peekable();
-        let first_id = listing.segments.first().map_or(u64::MAX, |n| n.segment_id.as_u64());
+        let mut names = present.iter().peekable();
+        let first_id = present.first().map_or(u64::MAX, |n| n.segment_id().as_u64());
         for entry in known {
             if entry.meta.segment_id.as_u64() < first_id {
                 continue;
             }
             match names.peek() {
-                Some(name)
-                    if entry.sealed_info().is_some()
-                        && self.layout.segment_path(name) == entry.path =>
-                {
+                Some(name) if name.is_as_known(&entry) => {
                     names.next();
                     kept.push(entry);
                 }
-                // Unsealed, new, or a hole that may have been a listing in the middle of
-                // a rename: looked at again.
+                // Unsealed, new, moved to another tier, or a hole that may have been a
+                // listing in the middle of a rename: looked at again.
                 _ => break,
             }
         }
         let mut found = Vec::new();
         for name in names {
-            let path = self.layout.segment_path(name);
-            match Found::load(&*self.storage, *name, path, self.identity.format) {
+            let loaded =
+                name.load(&*self.storage, &self.layout, &*self.store, self.identity.format);
+            match loaded {
                 Ok(f) => found.push(f),
                 Err(e)
                     if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}

@@ -93,6 +93,7 @@ impl Recovery<'_> {
         // A killed writer may have renamed without syncing the directory.
         if self.claim.is_none_or(|c| c.state != WatermarkState::Closed) {
             self.sync_segments_dir()?;
+            self.sync_copies()?;
         }
         let unused = self.adopt_spare(&mut survey)?;
         let found = &survey.found;
@@ -119,7 +120,7 @@ impl Recovery<'_> {
     }
 
     fn unsealed_count(&self, found: &[Found]) -> usize {
-        found.iter().rev().take(2).take_while(|f| f.sealed().is_none()).count()
+        found.iter().rev().take(2).take_while(|f| f.is_unsealed()).count()
     }
 
     fn continue_after(
@@ -475,6 +476,16 @@ impl Recovery<'_> {
     fn sync_segments_dir(&self) -> Result<()> {
         let dir = self.layout.segments_dir();
         self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))
+    }
+
+    /// Copies in other tiers count from now on, so their names must be durable.
+    fn sync_copies(&self) -> Result<()> {
+        for dir in [self.layout.warm_dir(), self.layout.cold_dir()] {
+            if self.storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+                self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes spares, temporaries and blank files that nobody will look at again.

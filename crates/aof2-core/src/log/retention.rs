@@ -98,6 +98,7 @@ impl Stream {
                 report.held_back = true;
                 break;
             }
+            let _moving = self.moves.begin(entry.meta.segment_id);
             self.while_evicting(entry, || self.let_go(entry, policy.action))?;
             let info = SegmentInfo::of(entry, 0, 0);
             report.record_count += info.record_count;
@@ -159,8 +160,20 @@ impl Stream {
         let path = &entry.path;
         match action {
             RetentionAction::Delete => {
-                self.storage.remove(path).map_err(AofError::io("remove segment", path))?;
+                if entry.is_hot() {
+                    self.storage.remove(path).map_err(AofError::io("remove segment", path))?;
+                }
+                self.remove_copies(entry)?;
                 count(&self.metrics.segments_removed, 1);
+            }
+            RetentionAction::Archive if !entry.away_copies().is_empty() => {
+                return invalid(
+                    "action",
+                    format!(
+                        "segment {} is compressed; a log with tiers deletes what retention lets go",
+                        entry.meta.segment_id
+                    ),
+                );
             }
             RetentionAction::Archive => {
                 let target = self.archive_path(entry)?;
@@ -181,9 +194,18 @@ impl Stream {
         self.sync_names(self.layout.segments_dir())
     }
 
+    /// Removes the compressed copies of a segment that is let go.
+    fn remove_copies(&self, entry: &SegmentEntry) -> Result<()> {
+        let Some(warm) = entry.away_copies().warm else { return Ok(()) };
+        let path = warm.source().name();
+        self.storage.remove(path).map_err(AofError::io("remove compressed segment", path))?;
+        self.table.forget_windows(entry.meta.segment_id.as_u32());
+        self.sync_names(self.layout.warm_dir())
+    }
+
     /// A directory that cannot be synced leaves names in doubt, those of the next
     /// segments included.
-    fn sync_names(&self, dir: PathBuf) -> Result<()> {
+    pub(crate) fn sync_names(&self, dir: PathBuf) -> Result<()> {
         let synced = self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir));
         synced.map_err(|error| self.poison(&error))
     }

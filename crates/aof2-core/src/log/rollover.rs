@@ -106,6 +106,12 @@ impl Rollover {
     pub(crate) fn spare_count(&self) -> usize {
         self.spares.lock().len()
     }
+
+    /// Size of the segment that will be active next.
+    fn next_size(&self) -> u64 {
+        let ready = self.spares.lock().front().map(Spare::segment_bytes);
+        u64::from(ready.unwrap_or_else(|| self.next_bytes.load(Ordering::Acquire)))
+    }
 }
 
 /// What a request to seal found.
@@ -132,7 +138,8 @@ impl Stream {
     pub(crate) fn make_room(&self, tail: &mut Tail, record_bytes: usize) -> Result<()> {
         let Some(active) = &tail.active else {
             // At most one segment may be without its name: recovery adopts one.
-            let may_start = tail.closing.as_ref().is_none_or(|c| c.flush.is_named());
+            let may_start =
+                tail.closing.as_ref().is_none_or(|c| c.flush.is_named()) && self.is_admitted();
             let spare = if may_start { self.rollover.take(record_bytes) } else { None };
             return match spare {
                 Some(spare) => self.activate(tail, spare, false),
@@ -143,17 +150,26 @@ impl Stream {
         if fits && !active.appender.is_full() {
             return Ok(());
         }
-        let may_roll = tail.closing.is_none() && active.flush.is_named();
+        let is_admitted = self.is_admitted();
+        let may_roll = tail.closing.is_none() && active.flush.is_named() && is_admitted;
         let spare = if may_roll { self.rollover.take(record_bytes) } else { None };
         match spare {
             Some(spare) => self.roll(tail, spare),
             // Only the soft target is reached: go on until the segment is full.
             None if fits => Ok(()),
+            None if !is_admitted => self.would_block(BackpressureKind::Admission),
             None => self.would_block(BackpressureKind::Rollover),
         }
     }
 
+    /// Whether the tiers have room for another active segment and its successor.
+    fn is_admitted(&self) -> bool {
+        let segments = 1 + u64::from(self.config.preallocate_segments > 0);
+        self.store.admits(segments * self.rollover.next_size())
+    }
+
     fn would_block(&self, kind: BackpressureKind) -> Result<()> {
+        self.store.ring();
         self.bells.spare.notify_one();
         self.bells.seal.notify_one();
         match self.rollover.failure.lock().take() {
@@ -231,6 +247,7 @@ impl Stream {
         });
         tail.attention_at = 0;
         count(&self.metrics.rollovers, 1);
+        self.store.activated(u64::from(meta.segment_bytes));
         self.bells.seal.notify_one();
         Ok(())
     }
@@ -347,6 +364,7 @@ impl Stream {
         }
         count(&self.metrics.segments_sealed, 1);
         self.metrics.segment_bytes.record(u64::from(closing.end));
+        self.store.sealed(u64::from(meta.segment_bytes), u64::from(closing.end));
         self.rollover.signal.raise();
         Ok(())
     }

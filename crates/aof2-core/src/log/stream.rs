@@ -18,9 +18,11 @@ use super::config::AofConfig;
 use super::flush::FlushGate;
 use super::layout::Layout;
 use super::metrics::{Metrics, MetricsSnapshot, count};
+use super::moves::Moves;
 use super::position::{Position, Watermark};
 use super::publish::WatermarkPublisher;
 use super::rollover::Rollover;
+use super::store::SegmentStore;
 use super::table::SegmentTable;
 use super::tail::Tail;
 use super::transitions::Transitions;
@@ -93,6 +95,7 @@ pub(crate) struct Stream {
     pub(crate) layout: Layout,
     pub(crate) identity: StreamIdentity,
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) store: Arc<dyn SegmentStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tail: Mutex<Tail>,
     pub(crate) table: SegmentTable,
@@ -102,6 +105,7 @@ pub(crate) struct Stream {
     pub(crate) durable_bytes: AtomicU64,
     pub(crate) gate: FlushGate,
     pub(crate) rollover: Rollover,
+    pub(crate) moves: Moves,
     pub(crate) transitions: Transitions,
     pub(crate) publisher: WatermarkPublisher,
     pub(crate) metrics: Metrics,

@@ -6,7 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::away::{AwayCopies, AwayNames, list_away};
 use super::layout::{Layout, SegmentListing};
+use super::store::SegmentStore;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
@@ -32,6 +34,119 @@ pub(crate) struct Found {
     first_record_offset: Option<u64>,
     /// Whether a valid record follows a damaged header (version 1).
     has_first_record: bool,
+    /// Copies in other tiers.
+    pub(crate) away: AwayCopies,
+    /// Whether only other tiers hold the segment; `path` is where its file would be.
+    pub(crate) is_away: bool,
+}
+
+/// A segment that some tier holds, by name.
+#[derive(Debug)]
+pub(crate) struct Present {
+    name: Option<SegmentFileName>,
+    path: Option<PathBuf>,
+    away: Option<AwayNames>,
+}
+
+impl Present {
+    /// All of them, oldest first.
+    pub(crate) fn list(storage: &dyn Storage, layout: &Layout) -> Result<Vec<Self>> {
+        // Files before copies: a segment that moves away while we look is found twice,
+        // not never.
+        let listing = layout.list(storage)?;
+        Ok(Self::merge(&listing, list_away(storage, layout)?, layout))
+    }
+
+    fn merge(listing: &SegmentListing, away: Vec<AwayNames>, layout: &Layout) -> Vec<Self> {
+        let mut all: Vec<Self> = listing
+            .segments
+            .iter()
+            .map(|name| Self {
+                name: Some(*name),
+                path: Some(layout.segment_path(name)),
+                away: None,
+            })
+            .collect();
+        for copy in away {
+            let at = all.partition_point(|p| p.segment_id() < copy.segment_id);
+            match all.get_mut(at).filter(|p| p.segment_id() == copy.segment_id) {
+                Some(file) => file.away = Some(copy),
+                None => all.insert(at, Self { name: None, path: None, away: Some(copy) }),
+            }
+        }
+        all
+    }
+
+    pub(crate) fn segment_id(&self) -> SegmentId {
+        match (&self.name, &self.away) {
+            (Some(name), _) => name.segment_id,
+            (None, Some(away)) => away.segment_id,
+            (None, None) => SegmentId::from_u64(0),
+        }
+    }
+
+    /// Whether an entry of the segment table is this, and final.
+    pub(crate) fn is_as_known(&self, entry: &SegmentEntry) -> bool {
+        let copies = entry.away_copies();
+        entry.meta.segment_id == self.segment_id()
+            && entry.sealed_info().is_some()
+            && entry.is_hot() == self.path.is_some()
+            && self.path.as_ref().is_none_or(|path| *path == entry.path)
+            && self.away.as_ref().map_or(copies.is_empty(), |away| away.agrees(&copies))
+    }
+
+    /// Reads what is needed to know it. Where there is a file and copies, the file is
+    /// read and the copies are remembered, unless the file is nothing to go by.
+    pub(crate) fn load(
+        &self,
+        storage: &dyn Storage,
+        layout: &Layout,
+        store: &dyn SegmentStore,
+        format: SegmentFormat,
+    ) -> Result<Found> {
+        let copies = self.away.as_ref().map(|away| away.open(storage, layout, store));
+        let Some((name, path)) = self.name.zip(self.path.clone()) else {
+            return match (copies, &self.away) {
+                (Some(Ok(copies)), Some(_)) => Found::of_away(layout, copies)
+                    .ok_or_else(|| AofError::io("open", &layout.warm_dir())(vanished())),
+                (Some(Err(error)), Some(away)) if is_damage(&error) => {
+                    Ok(Found::of_damaged_away(away, layout, &error))
+                }
+                (Some(Err(error)), _) => Err(error),
+                _ => Err(AofError::io("open", &layout.warm_dir())(vanished())),
+            };
+        };
+        let mut found = match (Found::load(storage, name, path.clone(), format), &copies) {
+            // Evicted since it was listed.
+            (Err(e), Some(Ok(copies))) if is_not_found(&e) => {
+                let away = Found::of_away(layout, copies.clone());
+                return away.ok_or(e);
+            }
+            (found, _) => found?,
+        };
+        match copies {
+            Some(Ok(copies)) if found.sealed().is_some() => found.away = copies,
+            // Sealed once, or it could not have been compressed.
+            Some(Ok(copies)) => {
+                if let Some(whole) = Found::of_away(layout, copies) {
+                    found = Found { path, ..whole };
+                }
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, segment = %name.segment_id, "a copy is left aside");
+            }
+            None => {}
+        }
+        Ok(found)
+    }
+}
+
+fn is_not_found(error: &AofError) -> bool {
+    error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn vanished() -> std::io::Error {
+    std::io::ErrorKind::NotFound.into()
 }
 
 /// The stream's identity and its segment files, oldest first.
@@ -66,6 +181,8 @@ impl Found {
             footer: Ok(None),
             first_record_offset: None,
             has_first_record: false,
+            away: AwayCopies::default(),
+            is_away: false,
         };
         if file_len < (HEAD_LEN + SEGMENT_FOOTER_LEN) as u64 {
             return Ok(found);
@@ -86,6 +203,42 @@ impl Found {
         }
         found.footer = Segment::load_footer(&*file, &found.path, found.format, file_len)?;
         Ok(found)
+    }
+
+    /// A segment that only other tiers hold, as the index of its artifact tells it.
+    pub(crate) fn of_away(layout: &Layout, away: AwayCopies) -> Option<Self> {
+        let artifact = away.nearest()?;
+        let meta = artifact.meta();
+        let name = meta.file_name();
+        Some(Self {
+            name,
+            path: layout.segment_path(&name),
+            file_len: u64::from(meta.segment_bytes),
+            format: meta.format,
+            header: Ok(Some(meta.header(artifact.index().summary.first_timestamp_ms))),
+            footer: Ok(Some(artifact.footer())),
+            first_record_offset: Some(meta.first_offset),
+            has_first_record: true,
+            away,
+            is_away: true,
+        })
+    }
+
+    /// A segment whose only copy is damaged beyond recognition.
+    fn of_damaged_away(name: &AwayNames, layout: &Layout, error: &AofError) -> Self {
+        tracing::error!(%error, segment = %name.segment_id, "a compressed segment is damaged");
+        Self {
+            name: SegmentFileName { segment_id: name.segment_id, base_offset: 0, created_at_ns: 0 },
+            path: name.path(layout),
+            file_len: 0,
+            format: SegmentFormat::Full,
+            header: Ok(None),
+            footer: Ok(None),
+            first_record_offset: None,
+            has_first_record: false,
+            away: AwayCopies::default(),
+            is_away: true,
+        }
     }
 
     /// Nothing in a version 1 record names its stream, so its checksum has to do.
@@ -114,6 +267,12 @@ impl Found {
     pub(crate) fn is_blank(&self) -> bool {
         matches!((&self.header, &self.footer), (Ok(None), Ok(None)))
             && self.first_record_offset.is_none()
+            && !self.is_away
+    }
+
+    /// Whether it may be one of the newest two, which need not have a footer yet.
+    pub(crate) fn is_unsealed(&self) -> bool {
+        self.sealed().is_none() && !self.is_away
     }
 
     pub(crate) fn has_segment_size(&self) -> bool {
@@ -142,7 +301,7 @@ impl Found {
         let Some(claimed) = self.claimed_first_offset().filter(|_| self.has_segment_size()) else {
             return Ok(None);
         };
-        if self.format == SegmentFormat::Compact {
+        if self.format == SegmentFormat::Compact || self.is_away {
             return Ok(Some(claimed));
         }
         let segment = Segment::open_unsealed(storage, &self.path, self.meta(stream_id, claimed))?;
@@ -232,7 +391,11 @@ impl Found {
 
 impl Survey {
     /// Lists and reads. `NotALog` when there is no `segments/` directory.
-    pub(crate) fn take(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
+    pub(crate) fn take(
+        storage: &dyn Storage,
+        layout: &Layout,
+        store: &dyn SegmentStore,
+    ) -> Result<Self> {
         let dir = layout.segments_dir();
         if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
             let reason = match storage.exists(layout.root()) {
@@ -248,12 +411,11 @@ impl Survey {
         let format = identity.as_ref().map_or(SegmentFormat::Full, |i| i.format);
         let listing = layout.list(storage)?;
         let mut found = Vec::with_capacity(listing.segments.len());
-        for name in &listing.segments {
-            match Found::load(storage, *name, layout.segment_path(name), format) {
+        for name in Present::merge(&listing, list_away(storage, layout)?, layout) {
+            match name.load(storage, layout, store, format) {
                 Ok(f) => found.push(f),
                 // Removed by retention or a closing writer since it was listed.
-                Err(e)
-                    if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
+                Err(e) if is_not_found(&e) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -279,6 +441,11 @@ impl Survey {
             created_at_ns: first.name.created_at_ns,
         })
     }
+}
+
+/// Whether the bytes are wrong, as opposed to out of reach.
+fn is_damage(error: &AofError) -> bool {
+    matches!(error, AofError::Corrupt(_) | AofError::Foreign { .. })
 }
 
 fn first_stream_id(found: &[Found]) -> Option<StreamId> {
@@ -389,7 +556,19 @@ fn settle_one(
 ) -> Result<SegmentEntry> {
     let meta = f.meta(stream_id, first_offset);
     if let Some(info) = f.sealed().filter(|_| f.has_segment_size()) {
-        return Ok(SegmentEntry::sealed(meta, f.path.clone(), info));
+        return Ok(match f.is_away {
+            true => SegmentEntry::away(meta, f.path.clone(), info, f.away.clone()),
+            false => {
+                let entry = SegmentEntry::sealed(meta, f.path.clone(), info);
+                entry.set_away(|away| *away = f.away.clone());
+                entry
+            }
+        });
+    }
+    if f.is_away {
+        let until = following.unwrap_or(first_offset).max(first_offset);
+        let damage = f.damage(0, first_offset..until, "the compressed segment is damaged");
+        return Ok(damaged_entry(meta, &f.path, damage));
     }
     if !f.has_segment_size() {
         let until = following.unwrap_or(first_offset).max(first_offset);

@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use parking_lot::{Mutex, RwLock};
 
+use super::away::{AwayCopies, Residency, WindowCache};
 use crate::error::{AofError, Damage, Result};
 use crate::format::SegmentFooter;
 use crate::io::Storage;
-use crate::segment::{Segment, SegmentMeta};
+use crate::segment::{Artifact, Segment, SegmentMeta};
 
 /// What a footer says, kept in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +56,53 @@ pub(crate) struct SegmentEntry {
     sealed: OnceLock<SealedInfo>,
     /// Why the segment as a whole cannot be read.
     pub(crate) damage: Option<Damage>,
-    /// The map: the writer's own while unsealed, opened on demand afterwards.
-    mapped: Mutex<MapSlot>,
+    /// Where its bytes are, and its map.
+    copies: Mutex<Copies>,
+    /// When somebody last opened it, by [`USES`]: what was read longest ago leaves its
+    /// tier first.
+    last_read: AtomicU64,
 }
 
-/// The table's own hold on a map, and a way to see whether readers hold it too.
+/// Openings of segments so far, of all streams: a clock for "longest ago".
+static USES: AtomicU64 = AtomicU64::new(0);
+
+/// The copies of a segment. Changed before a file is removed and after one is there, so
+/// that whoever looks finds bytes.
 #[derive(Debug, Default)]
-struct MapSlot {
+struct Copies {
+    /// Whether there is no segment file, or none to be read.
+    is_evicted: bool,
+    away: AwayCopies,
+    /// The map of the segment file: the writer's own while unsealed, opened on demand
+    /// afterwards. The table's hold on it, and a way to see whether readers hold it too.
     kept: Option<Arc<Segment>>,
     known: Weak<Segment>,
 }
 
+/// How a segment can be read.
+#[derive(Clone, Debug)]
+pub(crate) enum Opened {
+    /// Mapped as a whole.
+    Whole(Arc<Segment>),
+    /// By windows.
+    Away(Arc<Artifact>),
+}
+
 impl SegmentEntry {
     pub(crate) fn sealed(meta: SegmentMeta, path: PathBuf, info: SealedInfo) -> Self {
-        Self { meta, path, sealed: OnceLock::from(info), damage: None, mapped: Mutex::default() }
+        Self { sealed: OnceLock::from(info), ..Self::unmapped(meta, path) }
+    }
+
+    /// A segment that only other tiers hold. `path` is where its file would be.
+    pub(crate) fn away(
+        meta: SegmentMeta,
+        path: PathBuf,
+        info: SealedInfo,
+        away: AwayCopies,
+    ) -> Self {
+        let entry = Self::sealed(meta, path, info);
+        *entry.copies.lock() = Copies { is_evicted: true, away, ..Copies::default() };
+        entry
     }
 
     /// A segment that is missing or beyond recognition; `info` covers the logical
@@ -77,17 +113,21 @@ impl SegmentEntry {
 
     /// A segment without a footer that is not mapped yet.
     pub(crate) fn unmapped(meta: SegmentMeta, path: PathBuf) -> Self {
-        Self { meta, path, sealed: OnceLock::new(), damage: None, mapped: Mutex::default() }
+        Self {
+            meta,
+            path,
+            sealed: OnceLock::new(),
+            damage: None,
+            copies: Mutex::default(),
+            last_read: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn unsealed(segment: Arc<Segment>) -> Self {
-        Self {
-            meta: *segment.meta(),
-            path: segment.path().to_owned(),
-            sealed: OnceLock::new(),
-            damage: None,
-            mapped: Mutex::new(MapSlot { known: Arc::downgrade(&segment), kept: Some(segment) }),
-        }
+        let entry = Self::unmapped(*segment.meta(), segment.path().to_owned());
+        *entry.copies.lock() =
+            Copies { known: Arc::downgrade(&segment), kept: Some(segment), ..Copies::default() };
+        entry
     }
 
     pub(crate) fn sealed_info(&self) -> Option<&SealedInfo> {
@@ -102,17 +142,71 @@ impl SegmentEntry {
     /// Records that the segment has its footer: new readers map it read-only.
     pub(crate) fn mark_sealed(&self, info: SealedInfo) {
         let _ = self.sealed.set(info);
-        self.mapped.lock().kept = None;
+        self.touch();
+        self.copies.lock().kept = None;
+    }
+
+    /// Notes that it is in use.
+    fn touch(&self) {
+        let now = USES.fetch_add(1, Ordering::Relaxed) + 1;
+        self.last_read.store(now, Ordering::Relaxed);
     }
 
     pub(crate) fn mapped(&self) -> Option<Arc<Segment>> {
-        self.mapped.lock().kept.clone()
+        self.copies.lock().kept.clone()
+    }
+
+    /// The nearest tier that holds it.
+    pub(crate) fn residency(&self) -> Residency {
+        let copies = self.copies.lock();
+        match (copies.is_evicted, &copies.away) {
+            (false, _) => Residency::Hot,
+            (true, AwayCopies { warm: Some(_), .. }) => Residency::Warm,
+            (true, _) => Residency::Cold,
+        }
+    }
+
+    /// Whether it has a segment file.
+    pub(crate) fn is_hot(&self) -> bool {
+        !self.copies.lock().is_evicted
+    }
+
+    /// Its copies in other tiers.
+    pub(crate) fn away_copies(&self) -> AwayCopies {
+        self.copies.lock().away.clone()
+    }
+
+    /// Changes which copies in other tiers there are.
+    pub(crate) fn set_away(&self, change: impl FnOnce(&mut AwayCopies)) {
+        change(&mut self.copies.lock().away);
+    }
+
+    /// From now on it is read from another tier, if one holds it: its file is about to
+    /// be removed. Whoever has it mapped keeps the map.
+    pub(crate) fn leave_hot(&self) -> bool {
+        let mut copies = self.copies.lock();
+        if copies.away.is_empty() {
+            return false;
+        }
+        copies.is_evicted = true;
+        copies.kept = None;
+        true
+    }
+
+    /// Its file is there again.
+    pub(crate) fn enter_hot(&self) {
+        self.copies.lock().is_evicted = false;
+    }
+
+    /// When it was last opened or sealed; only the order means something.
+    pub(crate) fn last_read(&self) -> u64 {
+        self.last_read.load(Ordering::Relaxed)
     }
 
     /// Whether somebody besides the table reads it right now.
     pub(crate) fn is_held(&self) -> bool {
-        let slot = self.mapped.lock();
-        slot.known.strong_count() > usize::from(slot.kept.is_some())
+        let copies = self.copies.lock();
+        copies.known.strong_count() > usize::from(copies.kept.is_some())
     }
 
     fn map_file(&self, storage: &dyn Storage) -> Result<Segment> {
@@ -124,7 +218,7 @@ impl SegmentEntry {
 
     fn forget_map(&self) {
         if self.sealed_info().is_some() {
-            self.mapped.lock().kept = None;
+            self.copies.lock().kept = None;
         }
     }
 }
@@ -137,6 +231,7 @@ pub(crate) struct SegmentTable {
     /// Entries with an open map, oldest opening first.
     open: Mutex<VecDeque<Weak<SegmentEntry>>>,
     open_max: usize,
+    windows: WindowCache,
     /// Logical offset below which everything was trimmed, when no segment is left
     /// to tell.
     floor: RwLock<u64>,
@@ -144,7 +239,13 @@ pub(crate) struct SegmentTable {
 
 impl SegmentTable {
     pub(crate) fn new(open_max: usize) -> Self {
-        Self { entries: RwLock::default(), open: Mutex::default(), open_max, floor: RwLock::new(0) }
+        Self {
+            entries: RwLock::default(),
+            open: Mutex::default(),
+            open_max,
+            windows: WindowCache::default(),
+            floor: RwLock::new(0),
+        }
     }
 
     pub(crate) fn push(&self, entry: SegmentEntry) {
@@ -230,26 +331,58 @@ impl SegmentTable {
 
     /// The segment's map, opened if need be. Opening one too many lets go of the
     /// one opened longest ago; whoever reads it keeps it alive.
-    pub(crate) fn open(
+    pub(crate) fn open(&self, storage: &dyn Storage, entry: &Arc<SegmentEntry>) -> Result<Opened> {
+        if let Some(damage) = &entry.damage {
+            return Err(AofError::Corrupt(Box::new(damage.clone())));
+        }
+        entry.touch();
+        let mut copies = entry.copies.lock();
+        if let Some(segment) = &copies.kept {
+            return Ok(Opened::Whole(Arc::clone(segment)));
+        }
+        if copies.is_evicted
+            && let Some(artifact) = copies.away.nearest()
+        {
+            return Ok(Opened::Away(Arc::clone(artifact)));
+        }
+        let segment = match copies.known.upgrade() {
+            Some(segment) => segment,
+            None => Arc::new(entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?),
+        };
+        copies.known = Arc::downgrade(&segment);
+        copies.kept = Some(Arc::clone(&segment));
+        drop(copies);
+        self.note_opened(entry);
+        Ok(Opened::Whole(segment))
+    }
+
+    /// The map of a segment that is certainly not in another tier.
+    pub(crate) fn open_whole(
         &self,
         storage: &dyn Storage,
         entry: &Arc<SegmentEntry>,
     ) -> Result<Arc<Segment>> {
-        if let Some(damage) = &entry.damage {
-            return Err(AofError::Corrupt(Box::new(damage.clone())));
+        match self.open(storage, entry)? {
+            Opened::Whole(segment) => Ok(segment),
+            Opened::Away(_) => Err(AofError::Trimmed { earliest: self.earliest() }),
         }
-        let mut slot = entry.mapped.lock();
-        if let Some(segment) = &slot.kept {
-            return Ok(Arc::clone(segment));
+    }
+
+    /// One window of an artifact, from the cache if it was read lately.
+    pub(crate) fn window(&self, artifact: &Artifact, frame: usize) -> Result<Arc<Segment>> {
+        let segment_index = artifact.meta().segment_id.as_u32();
+        if let Some(window) = self.windows.get(segment_index, frame) {
+            return Ok(window);
         }
-        let segment = match slot.known.upgrade() {
-            Some(segment) => segment,
-            None => Arc::new(entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?),
-        };
-        *slot = MapSlot { known: Arc::downgrade(&segment), kept: Some(Arc::clone(&segment)) };
-        drop(slot);
-        self.note_opened(entry);
-        Ok(segment)
+        let window = artifact.windows(frame..frame + 1)?.into_iter().next().map(Arc::new);
+        let window = window.ok_or(AofError::NoSuchRecord(artifact.meta().record_id(0)))?;
+        self.windows.put(segment_index, frame, Arc::clone(&window));
+        Ok(window)
+    }
+
+    /// Forgets what was kept of a segment's windows.
+    pub(crate) fn forget_windows(&self, segment_index: u32) {
+        self.windows.forget(segment_index);
     }
 
     /// A file that vanished below our feet was trimmed, by this or another process.
@@ -315,8 +448,14 @@ pub struct SegmentInfo {
     pub ext_id: Option<u64>,
     /// Whether it has its footer.
     pub is_sealed: bool,
-    /// Its file.
+    /// Its file; where it would be, if another tier holds the segment.
     pub path: PathBuf,
+    /// The nearest tier that holds it.
+    pub residency: Residency,
+    /// Bytes of its compressed copy on the local disk, if there is one.
+    pub warm_bytes: Option<u64>,
+    /// Bytes of its copy in the object store, if there is one.
+    pub cold_bytes: Option<u64>,
     /// What was found wrong with it when the log was opened.
     pub damage: Option<Damage>,
 }
@@ -325,6 +464,8 @@ impl SegmentInfo {
     pub(crate) fn of(entry: &SegmentEntry, next_offset: u64, end: u32) -> Self {
         let meta = &entry.meta;
         let sealed = entry.sealed_info();
+        let away = entry.away_copies();
+        let bytes = |copy: Option<Arc<Artifact>>| copy.map(|a| a.index().artifact_len());
         Self {
             segment_id: meta.segment_id.as_u64(),
             first_offset: meta.first_offset,
@@ -338,6 +479,9 @@ impl SegmentInfo {
             ext_id: sealed.map(|s| s.ext_id),
             is_sealed: sealed.is_some(),
             path: entry.path.clone(),
+            residency: entry.residency(),
+            warm_bytes: bytes(away.warm),
+            cold_bytes: bytes(away.cold),
             damage: entry.damage.clone(),
         }
     }

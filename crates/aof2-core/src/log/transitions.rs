@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::away::Residency;
 use super::metrics::count;
 use super::stream::Stream;
 use super::survey::Survey;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::format::manifest::ManifestEvent;
+use crate::format::manifest::{ManifestEvent, ManifestSegment};
 use crate::manifest::{
     Divergence, Manifest, ManifestIndex, ManifestMetrics, ManifestMode, ScannedSegment,
     find_divergences,
@@ -159,6 +160,7 @@ impl Stream {
         for segment in known.iter().filter(|segment| segment.hot) {
             let same = present.iter().any(|e| {
                 e.meta.segment_id == segment.segment_id
+                    && e.is_hot()
                     && e.meta.base_offset == segment.base_offset
                     && seal_agrees(e.sealed_info(), segment.durable_bytes, segment.segment_crc64)
             });
@@ -170,15 +172,16 @@ impl Stream {
         }
         let is_known = |id: SegmentId| manifest.with_index(|index| index.get(id).cloned());
         for entry in &present {
-            let known = is_known(entry.meta.segment_id).filter(|known| known.hot);
+            let known = is_known(entry.meta.segment_id).filter(|k| k.hot || !entry.is_hot());
             if known.is_none() {
                 record_opened(&manifest, &entry.meta)?;
             }
-            let is_recorded = known.is_some_and(|k| k.durable_bytes.is_some());
+            let is_recorded = known.as_ref().is_some_and(|k| k.durable_bytes.is_some());
             if let Some(info) = entry.sealed_info().filter(|_| !is_recorded) {
                 let doubtful = state.doubtful.contains(&entry.meta.segment_id);
                 self.record_sealed(&manifest, &entry.meta, info, doubtful)?;
             }
+            settle_copies(&manifest, entry, known.as_ref())?;
         }
         let newest = present.last().map(|e| e.meta.segment_id);
         state.next_opened = newest.map_or(SegmentId::from_u64(0), SegmentId::next);
@@ -280,6 +283,22 @@ impl Stream {
         Ok(())
     }
 
+    /// Changes which tiers hold a segment and records it. `change` may fail half way;
+    /// then the next opening records what the files show.
+    pub(crate) fn while_moving<T>(
+        &self,
+        change: impl FnOnce() -> Result<T>,
+        record: impl FnOnce(&Manifest, &T) -> Result<()>,
+    ) -> Result<T> {
+        let mut state = self.transitions.state.lock();
+        if state.is_stopped {
+            return Err(AofError::Closed);
+        }
+        let changed = change()?;
+        self.tell(&mut state, |manifest| record(manifest, &changed));
+        Ok(changed)
+    }
+
     /// Records that the empty active segment was removed.
     pub(crate) fn tell_taken_back(&self, taken_back: SegmentId) {
         let mut state = self.transitions.state.lock();
@@ -363,11 +382,12 @@ impl Stream {
     /// is sealed or let go meanwhile.
     pub(crate) fn compare_manifest(&self) -> Result<Vec<Divergence>> {
         let mut state = self.lock_transitions()?;
-        let survey = Survey::take(&*self.storage, &self.layout)?;
+        let survey = Survey::take(&*self.storage, &self.layout, &*self.store)?;
         let mut files: Vec<ScannedSegment> = survey
             .found
             .iter()
             .filter(|found| !found.is_blank() || self.is_unsealed(found.name.segment_id))
+            .filter(|found| !found.is_away)
             .map(ScannedSegment::of_file)
             .collect();
         self.tell_opened_in(&mut state);
@@ -403,13 +423,43 @@ impl Stream {
     }
 }
 
+/// Records the copies in other tiers that the manifest does not know, and that there is
+/// no segment file where it just learned of the segment.
+fn settle_copies(
+    manifest: &Manifest,
+    entry: &SegmentEntry,
+    known: Option<&ManifestSegment>,
+) -> Result<()> {
+    let id = entry.meta.segment_id;
+    let copies = entry.away_copies();
+    if let Some(warm) = copies.warm.filter(|_| known.is_none_or(|k| k.warm_bytes.is_none())) {
+        let done = compressed(warm.index().artifact_len());
+        manifest.record(id, entry.meta.base_offset, done)?;
+    }
+    match known {
+        None if !entry.is_hot() => evict(manifest, id, 0),
+        Some(k) if k.warm_bytes.is_some() && !entry.is_hot() && copies.cold.is_some() => {
+            match entry.residency() {
+                // The warm file is gone, and was not the last copy.
+                Residency::Cold => evict(manifest, id, k.warm_bytes.unwrap_or(0)),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn compressed(compressed_bytes: u64) -> ManifestEvent<'static> {
+    ManifestEvent::CompressionDone { compressed_bytes, dictionary_id: 0 }
+}
+
 fn record_opened(manifest: &Manifest, meta: &SegmentMeta) -> Result<()> {
     // The epoch tells uploads of one segment apart once a segment can be written twice.
     let opened = ManifestEvent::SegmentOpened { base_offset: meta.base_offset, epoch: 0 };
     manifest.record(meta.segment_id, meta.first_offset, opened).map(drop)
 }
 
-fn evict(manifest: &Manifest, segment: SegmentId, bytes: u64) -> Result<()> {
+pub(crate) fn evict(manifest: &Manifest, segment: SegmentId, bytes: u64) -> Result<()> {
     let evicted = ManifestEvent::LocalEvicted { reclaimed_bytes: bytes };
     manifest.record(segment, bytes, evicted).map(drop)
 }

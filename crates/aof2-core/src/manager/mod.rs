@@ -10,6 +10,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{AofError, Result};
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
 use crate::log::{Aof, AofConfig, Stream};
+use crate::manifest::ManifestMode;
+use crate::tier::{Coordinator, StreamTiers, TierConfig};
 
 /// How a manager runs its background work.
 #[derive(Clone, Debug)]
@@ -21,18 +23,21 @@ pub struct ManagerConfig {
     /// and gone after ten idle seconds. 16 by default: about five busy streams at
     /// a time; more wait their turn.
     pub blocking_threads_max: usize,
+    /// How the streams share their tiers. `None` by default: every segment stays a
+    /// file in `segments/`.
+    pub tiers: Option<TierConfig>,
 }
 
 impl Default for ManagerConfig {
     fn default() -> Self {
-        Self { worker_threads: 2, blocking_threads_max: 16 }
+        Self { worker_threads: 2, blocking_threads_max: 16, tiers: None }
     }
 }
 
 impl ManagerConfig {
     /// The least that serves one stream: flush, rollover and preparation at once.
     pub fn for_one_stream() -> Self {
-        Self { worker_threads: 1, blocking_threads_max: 4 }
+        Self { worker_threads: 1, blocking_threads_max: 4, tiers: None }
     }
 
     /// Checks every field.
@@ -47,7 +52,7 @@ impl ManagerConfig {
         if !(4..=1024).contains(&self.blocking_threads_max) {
             return invalid("blocking_threads_max", "must be from 4 to 1024");
         }
-        Ok(())
+        self.tiers.as_ref().map_or(Ok(()), TierConfig::validate)
     }
 }
 
@@ -78,6 +83,8 @@ struct Shared {
     streams: Mutex<Vec<Weak<Stream>>>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
+    /// Keeps the streams within their budgets, and the task that does it.
+    tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorker)>,
 }
 
 #[derive(Debug)]
@@ -117,18 +124,25 @@ impl AofManager {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         config.validate()?;
+        // Moving segments must not take the threads that flushing needs.
+        let jobs_max = config.tiers.as_ref().map_or(0, |tiers| tiers.jobs_max);
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.worker_threads)
-            .max_blocking_threads(config.blocking_threads_max)
+            .max_blocking_threads(config.blocking_threads_max + jobs_max)
             .thread_name("aof2")
             .enable_time()
             .build()
             .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
-        Ok(Self::with(
-            RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now())),
-            storage,
-            clock,
-        ))
+        let tiers = match config.tiers {
+            Some(tiers) => {
+                let coordinator = Coordinator::new(tiers, Arc::clone(&clock))?;
+                let worker = workers::coordinate(runtime.handle(), &coordinator);
+                Some((coordinator, worker))
+            }
+            None => None,
+        };
+        let runtime = RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now()));
+        Ok(Self::with(runtime, storage, clock, tiers))
     }
 
     /// A manager whose work runs on the caller's runtime, which must have its time
@@ -145,12 +159,18 @@ impl AofManager {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_runtime(handle: Handle) -> Self {
-        Self::with(RuntimeChoice::Callers(handle), Arc::new(OsStorage), Arc::new(SystemClock))
+        let (storage, clock) = (Arc::new(OsStorage), Arc::new(SystemClock));
+        Self::with(RuntimeChoice::Callers(handle), storage, clock, None)
     }
 
-    fn with(runtime: RuntimeChoice, storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Self {
+    fn with(
+        runtime: RuntimeChoice,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorker)>,
+    ) -> Self {
         let streams = Mutex::default();
-        Self { shared: Arc::new(Shared { runtime, streams, storage, clock }) }
+        Self { shared: Arc::new(Shared { runtime, streams, storage, clock, tiers }) }
     }
 
     fn handle(&self) -> Result<&Handle> {
@@ -164,13 +184,26 @@ impl AofManager {
     /// earlier writer left.
     pub fn open(&self, config: AofConfig) -> Result<Aof> {
         let shared = &self.shared;
-        let stream = Stream::open(config, Arc::clone(&shared.storage), Arc::clone(&shared.clock))?;
+        let stream = self.open_stream(config)?;
         let workers = workers::start(self.handle()?, &stream);
         let mut streams = shared.streams.lock();
         streams.retain(|weak| weak.strong_count() > 0);
         streams.push(Arc::downgrade(&stream));
         drop(streams);
         Ok(Aof::new(stream, Some(Box::new(workers)), Arc::clone(shared) as _))
+    }
+
+    fn open_stream(&self, mut config: AofConfig) -> Result<Arc<Stream>> {
+        let Shared { storage, clock, tiers, .. } = &*self.shared;
+        let (storage, clock) = (Arc::clone(storage), Arc::clone(clock));
+        let Some((coordinator, _)) = tiers else {
+            return Stream::open(config, storage, clock);
+        };
+        // What happens between tiers is written down.
+        config.manifest_mode = ManifestMode::Enabled;
+        let tiers = StreamTiers::new(Arc::clone(coordinator), config.hot_bytes);
+        let opened = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _);
+        opened.inspect(|stream| tiers.attach(stream))
     }
 
     /// Streams that are open.
@@ -195,8 +228,8 @@ impl AofManager {
 }
 
 impl Aof {
-    /// Opens a log with a manager of its own. Use [`AofManager`] to share background
-    /// threads among many logs.
+    /// Opens a log with a manager of its own, and so without tiers. Use [`AofManager`]
+    /// for those, or to share background threads among many logs.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

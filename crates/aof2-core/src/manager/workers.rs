@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::log::{Stream, Workers};
+use crate::tier::Coordinator;
 
 /// Dropping it stops the tasks once they are done with what they are doing.
 #[derive(Debug)]
@@ -146,6 +148,54 @@ async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
         match blocking(&stream, Stream::tend_manifest).await {
             None => return,
             Some(next) => due = next,
+        }
+    }
+}
+
+/// Dropping it stops the coordinator's task once its jobs are done.
+#[derive(Debug)]
+pub(super) struct CoordinatorWorker {
+    _stop: watch::Sender<()>,
+}
+
+pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> CoordinatorWorker {
+    let (stop, stopped) = watch::channel(());
+    handle.spawn(coordinator_worker(Arc::clone(coordinator), stopped));
+    CoordinatorWorker { _stop: stop }
+}
+
+/// Moves segments between tiers, a few at a time.
+async fn coordinator_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
+    loop {
+        let due = coordinator.pause();
+        let timer = async {
+            match due {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = coordinator.rung() => {}
+            () = timer => {}
+        }
+        // A plan is as old as its first job: look again after every few.
+        while let jobs = coordinator.plan()
+            && !jobs.is_empty()
+        {
+            let mut running = JoinSet::new();
+            for job in jobs.into_iter().take(coordinator.config().jobs_max) {
+                running.spawn_blocking(|| job.run());
+            }
+            while let Some(ended) = running.join_next().await {
+                // The runtime is shutting down.
+                if ended.is_err_and(|error| error.is_cancelled()) {
+                    return;
+                }
+            }
+            if stopped.has_changed().is_err() {
+                return;
+            }
         }
     }
 }

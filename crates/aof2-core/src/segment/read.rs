@@ -87,6 +87,7 @@ pub struct Segment {
     path: PathBuf,
     codec: RecordCodec,
     map: Arc<SharedMap>,
+    is_window: bool,
     /// Position of the first byte of the map.
     window_start: u32,
     /// The first record of the window.
@@ -103,6 +104,7 @@ impl Segment {
             meta,
             path,
             map,
+            is_window: false,
             window_start: 0,
             first: IndexPoint {
                 position: SEGMENT_HEADER_LEN as u32,
@@ -125,7 +127,7 @@ impl Segment {
         first: IndexPoint,
     ) -> Self {
         let map = Arc::new(SharedMap::of_bytes(bytes));
-        Self { window_start, first, ..Self::new(meta, path, map) }
+        Self { is_window: true, window_start, first, ..Self::new(meta, path, map) }
     }
 
     /// Maps a sealed segment read-only: just the bytes its footer vouches for.
@@ -199,6 +201,11 @@ impl Segment {
     /// Bytes of the segment that this window holds, by their positions.
     pub fn window_range(&self) -> std::ops::Range<u32> {
         self.window_start..self.window_start + self.map.len() as u32
+    }
+
+    /// Whether this is all of the segment.
+    pub fn is_whole(&self) -> bool {
+        !self.is_window
     }
 
     /// Final bytes of the segment. `None` when they are not in the window, or not

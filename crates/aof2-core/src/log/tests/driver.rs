@@ -11,6 +11,7 @@ use crate::log::source::Source;
 use crate::log::stream::{AppendOptions, Stream};
 use crate::log::{AofConfig, FlushConfig, RetentionPolicy, Visibility};
 use crate::manifest::{ManifestConfig, ManifestMode};
+use crate::segment::ArtifactOptions;
 use crate::{Scan, ScanOptions};
 
 pub(super) const ROOT: &str = "/data/log";
@@ -138,7 +139,8 @@ impl Driver {
     fn step(&mut self) -> Result<(), String> {
         let Some(stream) = self.stream.clone() else { return self.open_and_check() };
         match self.rng.below(100) {
-            0..45 => self.append(&stream),
+            0..40 => self.append(&stream),
+            40..45 => self.move_segment(&stream),
             45..55 => self.append_batch(&stream),
             55..63 => self.flush(&stream),
             63..70 => stream.flush_in_background().map_err(|e| e.to_string()),
@@ -256,6 +258,23 @@ impl Driver {
         let policy =
             RetentionPolicy { before_offset: Some(before_offset), ..RetentionPolicy::default() };
         stream.apply_retention(&policy).map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    /// Moves some sealed segment between tiers.
+    fn move_segment(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
+        let sealed = stream.table.snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+        let ids: Vec<_> = sealed.map(|entry| entry.meta.segment_id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let id = ids[self.rng.below(ids.len() as u64) as usize];
+        let options = ArtifactOptions { level: 1, frame_bytes: 4 << 10 };
+        let moved = match self.rng.below(4) {
+            0 => stream.compress(id, 1, &options),
+            1 => stream.hydrate(id),
+            _ => stream.compress(id, 1, &options).and_then(|_| stream.evict_hot(id)),
+        };
+        moved.map(drop).map_err(|e| format!("move of segment {id}: {e}"))
     }
 
     fn close(&mut self) -> Result<(), String> {

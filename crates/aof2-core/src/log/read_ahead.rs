@@ -1,0 +1,91 @@
+//! Reading the windows of a segment in another tier one after the other.
+//!
+//! The longer a reader goes on, the more windows it gets with one read: a lookup costs
+//! a frame, a scan few and large requests. What follows is announced to the source,
+//! which may fetch it while this part is being read.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::segment::{Artifact, Segment};
+
+/// Decompressed bytes that one read brings at most: what a scan holds in memory.
+const READ_BYTES_MAX: u64 = 4 << 20;
+
+/// The windows behind the one that is being read.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    artifact: Arc<Artifact>,
+    /// Frame of the first window in `ready`, or the next to read.
+    next: usize,
+    ready: VecDeque<Arc<Segment>>,
+    /// Frames to get with the next read.
+    frames: usize,
+}
+
+impl ReadAhead {
+    pub(crate) fn behind(artifact: Arc<Artifact>, frame: usize) -> Self {
+        Self { artifact, next: frame + 1, ready: VecDeque::new(), frames: 1 }
+    }
+
+    pub(crate) fn has_next(&self) -> bool {
+        self.next < self.artifact.index().frames.len()
+    }
+
+    /// Logical offset at which the next window begins.
+    pub(crate) fn next_offset(&self) -> Option<u64> {
+        self.artifact.index().frames.get(self.next).map(|frame| frame.first_offset)
+    }
+
+    /// Passes over the next window. Returns the offset behind it, if there is another.
+    pub(crate) fn skip(&mut self) -> Option<u64> {
+        self.ready.pop_front();
+        self.next += 1;
+        self.next_offset()
+    }
+
+    /// The next window; `None` at the end of the segment. After an error the same
+    /// window is next.
+    pub(crate) fn next(&mut self) -> Result<Option<Arc<Segment>>> {
+        if self.ready.is_empty() && self.has_next() {
+            self.read()?;
+        }
+        let window = self.ready.pop_front();
+        self.next += usize::from(window.is_some());
+        Ok(window)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let frames = self.within_bytes(self.next, self.frames);
+        let following = self.within_bytes(frames.end, self.frames * 2);
+        if !following.is_empty() && frames.len() > 1 {
+            self.artifact.announce(following);
+        }
+        let windows = match self.artifact.windows(frames.clone()) {
+            // One damaged frame must not hide the others.
+            Err(_) if frames.len() > 1 => {
+                self.frames = 1;
+                self.artifact.windows(frames.start..frames.start + 1)?
+            }
+            windows => {
+                self.frames *= 2;
+                windows?
+            }
+        };
+        self.ready.extend(windows.into_iter().map(Arc::new));
+        Ok(())
+    }
+
+    /// At most `count` frames from this one on, one at least, within the byte limit.
+    fn within_bytes(&self, from: usize, count: usize) -> Range<usize> {
+        let frames = self.artifact.index().frames.get(from..).unwrap_or_default();
+        let mut bytes = 0;
+        let fitting = frames.iter().take(count).take_while(|frame| {
+            bytes += u64::from(frame.len);
+            bytes <= READ_BYTES_MAX
+        });
+        from..from + fitting.count().max(usize::from(!frames.is_empty()))
+    }
+}

@@ -1,0 +1,91 @@
+//! What a log asks of whoever keeps its sealed segments.
+//!
+//! The log writes and reads `segments/` itself. Everything else about where segments
+//! live is behind [`SegmentStore`]: the tiers implement it, and [`LocalStore`] is for a
+//! log without any, which it costs nothing.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::error::{AofError, Result};
+use crate::format::ArtifactIndex;
+use crate::segment::ArtifactSource;
+
+/// Keeps sealed segments, and says whether there is room for more.
+pub(crate) trait SegmentStore: Send + Sync + Debug {
+    /// The bytes of a segment that is in the cold tier. Asks for nothing yet.
+    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>>;
+
+    /// Whether the writer may go on to another segment, for which it needs so many
+    /// bytes. Called with the append lock held: it only looks. Whoever says no raises
+    /// the stream's rollover signal once the answer changes.
+    fn admits(&self, bytes: u64) -> bool;
+
+    /// A segment became active. Called with the append lock held.
+    fn activated(&self, segment_bytes: u64);
+
+    /// A segment was sealed and has so many bytes of records.
+    fn sealed(&self, segment_bytes: u64, durable_bytes: u64);
+
+    /// A writer waits for room.
+    fn ring(&self);
+
+    /// The log is closed.
+    fn closed(&self);
+
+    /// Itself, for those who know more about it than the log does.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// The store of a log without tiers: everything is in its directory.
+#[derive(Debug, Default)]
+pub(crate) struct LocalStore;
+
+impl SegmentStore for LocalStore {
+    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>> {
+        Ok(Arc::new(Unreachable(
+            format!("segment {} (cold tier)", index.summary.segment_id).into(),
+        )))
+    }
+
+    fn admits(&self, _bytes: u64) -> bool {
+        true
+    }
+
+    fn activated(&self, _segment_bytes: u64) {}
+
+    fn sealed(&self, _segment_bytes: u64, _durable_bytes: u64) {}
+
+    fn ring(&self) {}
+
+    fn closed(&self) {}
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Cold bytes that nobody was told how to reach.
+#[derive(Debug)]
+struct Unreachable(std::path::PathBuf);
+
+impl ArtifactSource for Unreachable {
+    fn len(&self) -> u64 {
+        0
+    }
+
+    fn read_at(&self, _offset: u64, _len: usize) -> Result<Vec<u8>> {
+        Err(AofError::InvalidConfig {
+            field: "tiers",
+            reason: format!(
+                "{} can be read only by a handle that was opened with the cold tier",
+                self.0.display()
+            ),
+        })
+    }
+
+    fn name(&self) -> &std::path::Path {
+        &self.0
+    }
+}

@@ -1,0 +1,70 @@
+//! When a job that failed is tried again.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Failures by what failed. Bounded by what there is to fail.
+#[derive(Debug)]
+pub(super) struct Backoff<K> {
+    failed: HashMap<K, Failure>,
+    base_ms: u64,
+    max_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    count: u32,
+    /// Not before this; `u64::MAX` for never.
+    due_ms: u64,
+}
+
+impl<K: Eq + Hash + Copy> Backoff<K> {
+    pub(super) fn new(base_ms: u64, max_ms: u64) -> Self {
+        Self { failed: HashMap::new(), base_ms, max_ms }
+    }
+
+    pub(super) fn is_due(&self, key: &K, now_ms: u64) -> bool {
+        self.failed.get(key).is_none_or(|failure| failure.due_ms <= now_ms)
+    }
+
+    pub(super) fn fail(&mut self, key: K, now_ms: u64) {
+        let failure = self.failed.entry(key).or_insert(Failure { count: 0, due_ms: 0 });
+        let pause = self.base_ms.saturating_mul(1 << failure.count.min(20)).min(self.max_ms);
+        failure.count = failure.count.saturating_add(1);
+        failure.due_ms = now_ms.saturating_add(pause);
+    }
+
+    /// Nothing but opening the log again will help.
+    pub(super) fn give_up(&mut self, key: K) {
+        self.failed.insert(key, Failure { count: u32::MAX, due_ms: u64::MAX });
+    }
+
+    pub(super) fn succeed(&mut self, key: &K) {
+        self.failed.remove(key);
+    }
+
+    /// When the next one is due, if any will be.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        self.failed.values().map(|f| f.due_ms).filter(|&due| due != u64::MAX).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_limit_and_end_with_success() {
+        let mut backoff = Backoff::new(100, 300);
+        backoff.fail(1, 0);
+        assert!(!backoff.is_due(&1, 99) && backoff.is_due(&1, 100) && backoff.is_due(&2, 0));
+        backoff.fail(1, 100);
+        assert_eq!(backoff.next_due_ms(), Some(300));
+        backoff.fail(1, 300);
+        assert_eq!(backoff.next_due_ms(), Some(600));
+        backoff.succeed(&1);
+        assert!(backoff.is_due(&1, 0) && backoff.next_due_ms().is_none());
+        backoff.give_up(1);
+        assert!(!backoff.is_due(&1, u64::MAX - 1) && backoff.next_due_ms().is_none());
+    }
+}

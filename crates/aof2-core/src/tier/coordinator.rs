@@ -1,0 +1,156 @@
+//! Keeps the streams of a manager within their budgets.
+//!
+//! It sleeps until something was sealed, a writer waits for room, somebody asks for a
+//! segment, or a failed job is due again; an idle manager costs nothing. A look
+//! ([`Coordinator::plan`]) gives the jobs to do now, most urgent first: room for
+//! writers, segments that somebody waits for, then the rest. Jobs are done by whoever
+//! asked for the plan: a few at a time on blocking threads by the manager's task, one by
+//! one by a simulation.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::config::TierConfig;
+use super::jobs::Job;
+use super::plan::{Candidate, StreamView, choose_evictions};
+use super::stream::StreamTiers;
+use crate::error::Result;
+use crate::format::SegmentId;
+use crate::io::Clock;
+
+/// One for a manager.
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    config: TierConfig,
+    pub(super) clock: Arc<dyn Clock>,
+    streams: Mutex<Vec<Weak<StreamTiers>>>,
+    bell: Notify,
+}
+
+impl Coordinator {
+    pub(crate) fn new(config: TierConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        config.validate()?;
+        let streams = Mutex::default();
+        Ok(Arc::new(Self { config, clock, streams, bell: Notify::new() }))
+    }
+
+    pub(crate) fn config(&self) -> &TierConfig {
+        &self.config
+    }
+
+    pub(super) fn add(&self, tiers: &Arc<StreamTiers>) {
+        self.streams.lock().push(Arc::downgrade(tiers));
+    }
+
+    pub(super) fn remove(&self, tiers: &StreamTiers) {
+        self.streams.lock().retain(|weak| !std::ptr::eq(weak.as_ptr(), tiers));
+        // What it used is free for the others.
+        self.ring();
+    }
+
+    fn live(&self) -> Vec<Arc<StreamTiers>> {
+        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(super) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Completes when there may be something to do.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Bytes in the hot tiers of all streams.
+    pub(super) fn used(&self) -> u64 {
+        self.sum(|tiers| &tiers.used)
+    }
+
+    pub(super) fn evictable(&self) -> u64 {
+        self.sum(|tiers| &tiers.evictable)
+    }
+
+    fn sum(&self, part: impl Fn(&StreamTiers) -> &std::sync::atomic::AtomicU64) -> u64 {
+        let load =
+            |tiers: Arc<StreamTiers>| part(&tiers).load(std::sync::atomic::Ordering::Acquire);
+        self.streams.lock().iter().filter_map(Weak::upgrade).map(load).sum()
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.now_ns() / 1_000_000
+    }
+
+    /// What should be done now.
+    pub(crate) fn plan(&self) -> Vec<Job> {
+        let streams: Vec<_> =
+            self.live().into_iter().filter_map(|t| Some((t.stream()?, t))).collect();
+        let now_ms = self.now_ms();
+        let mut views = Vec::with_capacity(streams.len());
+        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut jobs = Vec::new();
+        for (index, (stream, tiers)) in streams.iter().enumerate() {
+            tiers.measure(stream);
+            let wanted = tiers.wanted.load(std::sync::atomic::Ordering::Acquire);
+            let used = tiers.used.load(std::sync::atomic::Ordering::Acquire);
+            views.push(StreamView { used: used + wanted, hot_bytes: tiers.hot_bytes });
+            let asked = tiers.activations.lock().in_order();
+            let backoff = tiers.backoff.lock();
+            let pinned = tiers.pinned.lock();
+            let stays = |id: &SegmentId| pinned.contains(id) || asked.contains(id);
+            for entry in stream.table.snapshot() {
+                let Some(info) = entry.sealed_info() else { continue };
+                let segment_id = entry.meta.segment_id;
+                let may_go = entry.is_hot()
+                    && entry.damage.is_none()
+                    && !entry.is_held()
+                    && !stays(&segment_id);
+                if may_go && backoff.is_due(&segment_id, now_ms) {
+                    candidates.push(Candidate {
+                        stream: index,
+                        segment_id,
+                        bytes: u64::from(info.durable_bytes),
+                        last_read: entry.last_read(),
+                    });
+                }
+            }
+            for segment_id in asked.iter().filter(|id| backoff.is_due(id, now_ms)) {
+                jobs.push(Job::hydrate(stream, tiers, *segment_id));
+                let bytes = stream.sealed_entry(*segment_id).ok().filter(|entry| !entry.is_hot());
+                let bytes = bytes.and_then(|e| Some(u64::from(e.sealed_info()?.durable_bytes)));
+                if let Some(view) = views.last_mut() {
+                    view.used += bytes.unwrap_or(0);
+                }
+            }
+        }
+        let evictions = choose_evictions(&views, candidates, self.config.hot_bytes);
+        let evictions = evictions.iter().filter_map(|chosen| {
+            let (stream, tiers) = streams.get(chosen.stream)?;
+            Some(Job::evict(stream, tiers, chosen.segment_id))
+        });
+        // Room first: what comes back needs it.
+        evictions.chain(jobs).collect()
+    }
+
+    /// How long nothing will be due, if nobody rings; `None`: for ever.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let now_ms = self.now_ms();
+        let due = self.live().iter().filter_map(|t| t.backoff.lock().next_due_ms()).min();
+        due.map(|due| Duration::from_millis(due.saturating_sub(now_ms).max(1)))
+    }
+
+    /// Everything that is due, on this thread, until nothing is. For simulations, and
+    /// for whoever wants to wait for it.
+    #[cfg(test)]
+    pub(crate) fn settle(&self) {
+        loop {
+            let jobs = self.plan();
+            if jobs.is_empty() {
+                return;
+            }
+            jobs.into_iter().for_each(Job::run);
+        }
+    }
+}

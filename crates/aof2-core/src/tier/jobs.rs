@@ -1,0 +1,124 @@
+//! One thing to do for one segment, and what to remember of how it went.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::stream::StreamTiers;
+use crate::error::{AofError, Result};
+use crate::format::SegmentId;
+use crate::log::Stream;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Out of the hot tier, compressing it first if no other tier holds it.
+    Evict,
+    /// Back into the hot tier.
+    Hydrate,
+}
+
+/// A job; it holds its stream open for as long as it runs.
+#[derive(Debug)]
+pub(crate) struct Job {
+    kind: Kind,
+    segment_id: SegmentId,
+    stream: Arc<Stream>,
+    tiers: Arc<StreamTiers>,
+}
+
+impl Job {
+    pub(super) fn evict(
+        stream: &Arc<Stream>,
+        tiers: &Arc<StreamTiers>,
+        segment_id: SegmentId,
+    ) -> Self {
+        let (stream, tiers) = (Arc::clone(stream), Arc::clone(tiers));
+        Self { kind: Kind::Evict, segment_id, stream, tiers }
+    }
+
+    pub(super) fn hydrate(
+        stream: &Arc<Stream>,
+        tiers: &Arc<StreamTiers>,
+        segment_id: SegmentId,
+    ) -> Self {
+        Self { kind: Kind::Hydrate, ..Self::evict(stream, tiers, segment_id) }
+    }
+
+    /// Does it. Failures are counted, recorded in the manifest and tried again later.
+    pub(crate) fn run(self) {
+        let outcome = match self.kind {
+            Kind::Evict => Self::evict_now(&self.stream, &self.tiers, self.segment_id),
+            Kind::Hydrate => self.hydrate_now(),
+        };
+        self.note(&outcome);
+        if self.kind == Kind::Hydrate {
+            self.tiers.activations.lock().finish(self.segment_id, outcome);
+        }
+        self.tiers.measure(&self.stream);
+        // A writer may wait for the room.
+        self.stream.rollover.signal.raise();
+    }
+
+    /// Moves a segment out of the hot tier on this thread.
+    pub(super) fn evict_now(
+        stream: &Stream,
+        tiers: &StreamTiers,
+        segment_id: SegmentId,
+    ) -> Result<u64> {
+        let counters = &tiers.counters;
+        let start = Instant::now();
+        let entry = stream.sealed_entry(segment_id)?;
+        if entry.away_copies().is_empty() {
+            let job_id = counters.jobs.fetch_add(1, Ordering::Relaxed) as u32;
+            let options = tiers.coordinator.config().artifact_options();
+            let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
+            let written = stream.compress(segment_id, job_id, &options)?;
+            counters.compressed(raw, written, start.elapsed());
+        }
+        let bytes = stream.evict_hot(segment_id)?;
+        if bytes > 0 {
+            counters.evictions.fetch_add(1, Ordering::Relaxed);
+            tracing::info!(
+                stream = %stream.identity.name, segment = segment_id.as_u64(), bytes,
+                elapsed = ?start.elapsed(), "segment left the hot tier"
+            );
+        }
+        Ok(bytes)
+    }
+
+    fn hydrate_now(&self) -> Result<u64> {
+        let start = Instant::now();
+        let bytes = self.stream.hydrate(self.segment_id)?;
+        if bytes > 0 {
+            self.tiers.counters.hydrated(start.elapsed());
+            tracing::info!(
+                stream = %self.stream.identity.name, segment = self.segment_id.as_u64(), bytes,
+                elapsed = ?start.elapsed(), "segment came back to the hot tier"
+            );
+        }
+        Ok(bytes)
+    }
+
+    fn note(&self, outcome: &Result<u64>) {
+        let mut backoff = self.tiers.backoff.lock();
+        let Err(error) = outcome else {
+            backoff.succeed(&self.segment_id);
+            return;
+        };
+        match error {
+            // Gone, or going: nothing to try again.
+            AofError::Closed | AofError::NoSuchSegment(_) | AofError::Forked => {
+                backoff.succeed(&self.segment_id);
+                return;
+            }
+            // Its own bytes are damaged. It stays where it is, for repair.
+            AofError::Corrupt(_) => backoff.give_up(self.segment_id),
+            _ => backoff.fail(self.segment_id, self.tiers.coordinator.now_ms()),
+        }
+        self.tiers.counters.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            %error, stream = %self.stream.identity.name, segment = self.segment_id.as_u64(),
+            job = ?self.kind, "a move between tiers failed"
+        );
+    }
+}

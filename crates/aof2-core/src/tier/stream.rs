@@ -1,0 +1,162 @@
+//! The tiers of one stream.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::activation::{Activation, PendingActivationQueue, Priority};
+use super::backoff::Backoff;
+use super::config::AdmissionPolicy;
+use super::coordinator::Coordinator;
+use super::status::{TierCounters, TierStatus};
+use crate::error::{AofError, Result};
+use crate::format::ArtifactIndex;
+use crate::format::SegmentId;
+use crate::log::{LocalStore, SegmentStore, Stream};
+use crate::segment::ArtifactSource;
+
+/// What the coordinator knows of a stream, and what the stream asks of it.
+#[derive(Debug)]
+pub(crate) struct StreamTiers {
+    pub(super) coordinator: Arc<Coordinator>,
+    stream: OnceLock<Weak<Stream>>,
+    /// The stream's own limit, besides that of all streams of the manager.
+    pub(super) hot_bytes: Option<u64>,
+    /// Bytes in the hot tier, less prepared segments: exact after every look of the
+    /// coordinator, and kept up in between.
+    pub(super) used: AtomicU64,
+    /// Those of them that could leave it.
+    pub(super) evictable: AtomicU64,
+    /// What a writer that was refused asked for.
+    pub(super) wanted: AtomicU64,
+    pub(super) pinned: Mutex<BTreeSet<SegmentId>>,
+    pub(super) activations: Mutex<PendingActivationQueue>,
+    pub(super) backoff: Mutex<Backoff<SegmentId>>,
+    pub(super) counters: TierCounters,
+}
+
+impl StreamTiers {
+    pub(crate) fn new(coordinator: Arc<Coordinator>, hot_bytes: Option<u64>) -> Arc<Self> {
+        let config = coordinator.config();
+        let backoff = Backoff::new(config.retry_ms, config.retry_ms_max);
+        let tiers = Arc::new(Self {
+            stream: OnceLock::new(),
+            hot_bytes,
+            used: AtomicU64::new(0),
+            evictable: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            pinned: Mutex::default(),
+            activations: Mutex::default(),
+            backoff: Mutex::new(backoff),
+            counters: TierCounters::default(),
+            coordinator,
+        });
+        tiers.coordinator.add(&tiers);
+        tiers
+    }
+
+    /// Called once the stream is open.
+    pub(crate) fn attach(&self, stream: &Arc<Stream>) {
+        let _ = self.stream.set(Arc::downgrade(stream));
+        self.measure(stream);
+        self.ring();
+    }
+
+    /// The stream, while it is open.
+    pub(super) fn stream(&self) -> Option<Arc<Stream>> {
+        self.stream.get()?.upgrade().filter(|stream| !stream.is_stopped())
+    }
+
+    /// Counts what is in the hot tier anew.
+    pub(super) fn measure(&self, stream: &Stream) {
+        let usage = stream.hot_usage();
+        self.used.store(usage.total(), Ordering::Release);
+        self.evictable.store(usage.sealed_bytes, Ordering::Release);
+    }
+
+    /// Asks for a segment to come back to the hot tier.
+    pub(crate) fn ask(&self, segment_id: SegmentId, priority: Priority) -> Result<Arc<Activation>> {
+        let stream = self.stream().ok_or(AofError::Closed)?;
+        stream.sealed_entry(segment_id)?;
+        let max = self.coordinator.config().activations_max;
+        let asked = self.activations.lock().ask(segment_id, priority, max);
+        self.ring();
+        asked
+    }
+
+    /// Keeps a segment in the hot tier, bringing it back if need be, until it is
+    /// unpinned or the log is closed.
+    pub(crate) fn pin(&self, segment_id: SegmentId, deadline: Option<Instant>) -> Result<()> {
+        self.pinned.lock().insert(segment_id);
+        let back = self.ask(segment_id, Priority::Wanted).and_then(|a| a.wait(deadline));
+        if back.is_err() {
+            self.unpin(segment_id);
+        }
+        back.map(drop)
+    }
+
+    /// Lets a pinned segment leave again. Returns whether it was pinned.
+    pub(crate) fn unpin(&self, segment_id: SegmentId) -> bool {
+        let was_pinned = self.pinned.lock().remove(&segment_id);
+        self.ring();
+        was_pinned
+    }
+
+    pub(crate) fn status(&self) -> TierStatus {
+        match self.stream() {
+            Some(stream) => TierStatus::of(self, &stream),
+            None => TierStatus::default(),
+        }
+    }
+}
+
+impl SegmentStore for StreamTiers {
+    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>> {
+        LocalStore.cold_source(index)
+    }
+
+    fn admits(&self, bytes: u64) -> bool {
+        let config = self.coordinator.config();
+        if config.admission == AdmissionPolicy::Elastic {
+            return true;
+        }
+        let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
+        let own = self.hot_bytes.is_none_or(|limit| fits(self.used.load(Ordering::Acquire), limit));
+        let all = fits(self.coordinator.used(), config.hot_bytes);
+        // With nothing left to evict waiting would be for ever.
+        if (own && all) || self.coordinator.evictable() == 0 {
+            return true;
+        }
+        self.wanted.fetch_max(bytes, Ordering::AcqRel);
+        false
+    }
+
+    fn activated(&self, segment_bytes: u64) {
+        self.wanted.store(0, Ordering::Release);
+        self.used.fetch_add(segment_bytes, Ordering::AcqRel);
+    }
+
+    fn sealed(&self, segment_bytes: u64, durable_bytes: u64) {
+        self.used.fetch_sub(segment_bytes.saturating_sub(durable_bytes), Ordering::AcqRel);
+        self.evictable.fetch_add(durable_bytes, Ordering::AcqRel);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        self.coordinator.ring();
+    }
+
+    /// Nobody must wait for what will not happen.
+    fn closed(&self) {
+        self.activations.lock().finish_all(&AofError::Closed);
+        self.coordinator.remove(self);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -150,7 +150,7 @@ bench-rust: check-bench-tools ## The log against its bounds and four other engin
 	CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) run --locked --release \
 	  --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
 
-bench-python: $(VENV)/.package $(VENV)/.group-bench ## The Python package against the Rust core, lmdb and sqlite3
+bench-python: $(VENV)/.package $(VENV)/.group-bench ## The Python package against the Rust core, lmdb, sqlite3 and confluent-kafka
 	$(CARGO) build --locked --release -p aof2-core --example python_bound
 	PYTHONPATH=benches/python $(BIN)/python -m bench_python \
 	  --rust-binary $(TARGET)/release/examples/python_bound $(BENCH_ARGS)

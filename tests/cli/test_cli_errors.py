@@ -81,6 +81,23 @@ def test_a_file_instead_of_a_log(tmp_path: Path) -> None:
         ["cat", "a", "--output", "xml"],
         ["trim", "a", "--keep-bytes", "many"],
         ["completion", "tcsh"],
+        # What an unset variable of a script makes of "$LOG".
+        *([name, ""] for name in [*READING, *WRITING]),
+        ["append", "", "x"],
+        ["export", "", "-"],
+        ["import", "", "x.jsonl"],
+        ["trim", "", "--keep-bytes", "1"],
+        # Numbers and times that are too large for anything.
+        ["cat", "a", "--from", str(2**64)],
+        ["cat", "a", "--to", "9" * 5000],
+        ["cat", "a", "--from", "9999-12-31T23:59:59-23:59"],
+        ["append", "a", "x", "--timestamp", "0001-01-01T00:00:00+23:59"],
+        ["append", "a", "x", "--segment-bytes", str(2**64)],
+        ["append", "a", "x", "--name", "half \udcff"],
+        ["trim", "a", "--keep-bytes", "99999999P"],
+        ["trim", "a", "--older-than", f"{2**64}s"],
+        ["top", "a", "--interval", "inf"],
+        ["top", "a", "--interval", "nan"],
     ],
 )
 def test_wrong_usage(arguments: list[str]) -> None:
@@ -91,6 +108,33 @@ def test_wrong_usage(arguments: list[str]) -> None:
     assert "--help" in line
     error = run(*arguments, "--json").error()
     assert error["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"payload": "x", "timestamp": "9999-12-31T23:59:59-23:59"}',
+        '{"payload": "x", "timestamp_ms": %s}' % ("9" * 5000),
+        '{"payload": "x", "flags": 1e400}',
+        '{"payload": "x", "payload_encoding": ["base64"]}',
+        '{"payload": "half \\ud800"}',
+    ],
+)
+def test_a_row_that_is_no_record_is_named_by_its_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(f'{{"payload": "good"}}\n{line}\n')
+    error = check(1, "invalid_row", "import", tmp_path / "events", file, "--dry-run")
+    assert error["line"] == 2
+    assert run("import", tmp_path / "events", file).code == 1
+    assert run("cat", tmp_path / "events").ok().text == "good\n"
+
+
+def test_more_records_than_there_can_be_are_all_of_them(log: Path) -> None:
+    everything = run("cat", log).ok().stdout
+    for count in (2**63, 10**30):
+        assert run("cat", log, "-n", str(count)).ok().stdout == everything
+        assert run("tail", log, "-n", str(count)).ok().stdout == everything
 
 
 def test_records_that_are_not_there(log: Path) -> None:

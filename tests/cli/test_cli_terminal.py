@@ -110,6 +110,17 @@ def test_top_draws_a_table_that_is_updated(log: Path) -> None:
     assert plain(shown).count("closed") >= 1
 
 
+def test_top_breaks_no_word_on_a_terminal_of_eighty_columns(log: Path) -> None:
+    options = ("--count", "1", "--interval", "0.01")
+    shown = plain(on_terminal("top", *options, log, columns=80).ok().text)
+    row = next(line.split() for line in shown.splitlines() if "closed" in line)
+    assert row[:4] == ["events", "closed", "6", "6"]
+    assert {"log", "writer", "appended", "durable", "records/s", "bytes/s"} <= set(shown.split())
+    wide = plain(on_terminal("top", *options, log, columns=120).ok().text)
+    assert "not durable" in wide
+    assert "segments" in wide
+
+
 def test_bench_draws_a_table(tmp_path: Path) -> None:
     options = ("--data-bytes", "64k", "--durable-count", "2", "--rounds", "1")
     shown = plain(on_terminal("bench", tmp_path, *options, columns=160).ok().text)

@@ -172,6 +172,15 @@ def test_words(quiet: aof2.Aof) -> None:
     refuses(TypeError, "columns", lambda: log.scan_arrow(columns="payload"))
     refuses(TypeError, "columns", lambda: log.scan_arrow(columns=[1]))
     refuses(TypeError, "column", lambda: log.append_arrow(None, column=1))
+    refuses(ValueError, "column", lambda: log.append_arrow(None, column="\ud800"))
+
+
+def test_flags_are_bools(quiet: aof2.Aof) -> None:
+    log: Any = quiet
+    for scan in (log.scan, log.scan_arrow):
+        refuses(TypeError, "verify_checksums", lambda scan=scan: scan(verify_checksums="no"))
+        refuses(TypeError, "verify_checksums", lambda scan=scan: scan(verify_checksums=0))
+        scan(verify_checksums=numpy.bool_(False))
 
 
 def test_options_of_open(tmp_path: Path) -> None:
@@ -187,6 +196,9 @@ def test_options_of_open(tmp_path: Path) -> None:
     refuses(ValueError, "format", lambda: open_(tmp_path / "x", format="huge"))
     refuses(ValueError, "retention_action", lambda: open_(tmp_path / "x", retention_action="x"))
     refuses(TypeError, "name", lambda: open_(tmp_path / "x", name=5))
+    refuses(ValueError, "name", lambda: open_(tmp_path / "x", name="half \ud800"))
+    refuses(ValueError, "format", lambda: open_(tmp_path / "x", format="\ud800"))
+    refuses(TypeError, "sparse_index", lambda: open_(tmp_path / "x", sparse_index=1))
     refuses(TypeError, "manager", lambda: open_(tmp_path / "x", manager=5))
     refuses(
         ValueError,

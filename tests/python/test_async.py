@@ -48,6 +48,23 @@ def test_append_and_flush(quiet: aof2.Aof) -> None:
     assert (bytes(record), record.timestamp_ms, record.flags) == (b"one", 7, 1)
 
 
+def test_a_forgotten_await_is_told(quiet: aof2.Aof) -> None:
+    """Otherwise nobody would know of the record that is not there."""
+    with pytest.warns(RuntimeWarning, match=r"'Aof\.append_async' was never awaited"):
+        quiet.append_async(b"x")  # type: ignore[unused-coroutine]
+    with pytest.warns(RuntimeWarning, match=r"'Aof\.flush_async' was never awaited"):
+        quiet.flush_async()  # type: ignore[unused-coroutine]
+    assert quiet.watermarks().appended == 0
+    # An error that is on its way is not disturbed.
+    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(ZeroDivisionError):
+        [quiet.append_async(b"x"), 1 / 0]
+
+
+def test_a_coroutine_that_is_closed_says_nothing(quiet: aof2.Aof) -> None:
+    quiet.append_async(b"x").close()
+    assert quiet.watermarks().appended == 0
+
+
 def test_many_awaits_at_once_all_end(log: aof2.Aof) -> None:
     async def one(i: int) -> aof2.RecordId:
         rid = await log.append_async(b"%d" % i)

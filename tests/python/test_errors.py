@@ -275,7 +275,10 @@ def test_invalid_records(quiet: aof2.Aof) -> None:
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"segment_bytes": 100_000}, "segment_bytes_min"),
+        ({"segment_bytes": 100_000}, "segment_bytes"),
+        ({"segment_bytes_min": 100_000}, "segment_bytes_min"),
+        ({"segment_bytes_max": 100_000}, "segment_bytes_max"),
+        ({"max_unflushed_bytes": 0}, "max_unflushed_bytes"),
         ({"segment_bytes_min": 1 << 21, "segment_bytes_max": 1 << 20}, "segment_bytes_min"),
         ({"segment_target_bytes": 1}, "segment_target_bytes"),
         ({"preallocate_segments": 9}, "preallocate_segments"),

@@ -55,6 +55,16 @@ WAITS = {
     "flush": ("log.append(b'x'); stall_background()", "log.flush()"),
     "flush of a record": ("rid = log.append(b'x'); stall_background()", "log.flush(rid)"),
     "seal": ("log.append(b'x'); stall_background()", "log.seal()"),
+    "append_arrow": (
+        "import pyarrow; stall_background()",
+        "log.append_arrow(pyarrow.array([bytes(8000)] * 100))",
+    ),
+    "close": ("log.append(b'x'); stall_background()", "log.close()"),
+    # What is raised while leaving must not get lost behind what was raised before.
+    "leaving after an error": (
+        "log.append(b'x'); stall_background()",
+        "with log: raise LookupError",
+    ),
 }
 
 

@@ -179,6 +179,9 @@ def test_events_of_the_user_come_back(path: Path) -> None:
             log.record_event(1, "text")  # type: ignore[arg-type]
         with pytest.raises(aof2.InvalidRecord):
             log.record_event(1, bytes(1 << 20))
+        # No segment has such a number, and no signed column of a DataFrame has room for it.
+        with pytest.raises(aof2.InvalidRecord, match="cannot exist"):
+            log.record_event(1, b"nowhere", segment_id=1 << 63)
     events = list(aof2.Manifest.open(path).records(types=["CustomEvent"]))
     assert [(e.details["schema_id"], e.details["blob"]) for e in events] == [
         (42, b"\x00\xffblob"),
@@ -204,17 +207,18 @@ def test_a_reader_sees_a_live_manifest_grow(path: Path) -> None:
     with aof2.Aof.open(path, **ENABLED) as log:
         write_segments(log, 1)
         batches = aof2.Manifest.open(path).batches()
-        seen: list[str] = []
+        seen: list[tuple[str, int]] = []
 
         def seals() -> int:
-            seen.extend(record.type for batch in batches for record in batch)
-            return seen.count("SealSegment")
+            seen.extend((record.type, record.segment_id) for batch in batches for record in batch)
+            return sum(type_ == "SealSegment" for type_, _ in seen)
 
         # Nobody asks for a commit: the background does it.
         wait_until(lambda: seals() == 1, "the seal")
         write_segments(log, 2)
         wait_until(lambda: seals() == 3, "the seals")
-    assert seen.count("SegmentOpened") == len(set(range(seen.count("SegmentOpened"))))
+    assert [segment for type_, segment in seen if type_ == "SealSegment"] == [0, 1, 2]
+    assert len(set(seen)) == len(seen), "nothing is given twice"
 
 
 def test_records_are_filtered_by_time_and_arguments_are_checked(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -95,6 +96,14 @@ def run_child(script: Path, *arguments: object, cwd: Path, **env: str) -> str:
             break
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     return run.stdout
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def flip_byte(path: Path, at: int) -> None:

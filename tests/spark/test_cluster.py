@@ -24,5 +24,6 @@ def test_reading_streaming_and_computing_on_two_executors(tmp_path: Path) -> Non
         "map_batches": count,
         "rdd": size,
         "stream": [count, count],
+        "written": [2 * count, count],
         "executors": 2,
     }

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from support import HERE, run_child, write_log
+from support import HERE, free_port, run_child, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def test_reading_streaming_and_computing_through_connect(tmp_path: Path) -> None:
@@ -36,4 +28,5 @@ def test_reading_streaming_and_computing_through_connect(tmp_path: Path) -> None
         "map_batches": count,
         "error": True,
         "stream": count,
+        "written": [2 * count, count],
     }

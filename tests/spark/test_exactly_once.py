@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -189,7 +190,7 @@ def run_program(name: str, *arguments: object, cwd: Path) -> subprocess.Complete
         env=child_env(),
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1_800,
     )
 
 
@@ -221,3 +222,17 @@ def test_a_killed_driver_and_a_restart_leave_each_row_once(
     query.awaitTermination()
     assert [progress["batchId"] for progress in query.recentProgress] == [1, 2]
     assert_once(tmp_path / "t", [b"row %d" % number for number in range(300)])
+
+
+def test_a_machine_that_dies_and_a_task_that_runs_twice_at_once_leave_each_row_once(
+    tmp_path: Path,
+) -> None:
+    """Two hosts: kill -9 of an executor in the middle of a task; then Spark's speculation."""
+    run = run_program("twins.py", tmp_path, cwd=tmp_path)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    tried = json.loads(run.stdout.splitlines()[-1])
+    for trouble in ("killed", "twin"):
+        assert tried[trouble] > 1
+        assert_once(tmp_path / trouble, [b"%d" % number for number in range(20_000)])
+    left = [name for name in staged_names(tmp_path / "killed") if name.startswith("00000-0-")]
+    assert left, "nobody could tidy up behind the one that was killed"

@@ -15,7 +15,7 @@ from aof2.spark.pipelines import tasks
 from aof2.spark.pipelines.sessions import running
 from pipelines_support import damage, place_of, plain_records
 from pyspark.errors import PythonException
-from support import HERE, run_child, write_log
+from support import HERE, free_port, run_child, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,8 @@ def test_pipelines_through_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
     log = write_log(tmp_path / "events", COUNT)
 
-    printed = run_child(HERE / "programs" / "pipelines_connect.py", log, tmp_path, cwd=tmp_path)
+    program = HERE / "programs" / "pipelines_connect.py"
+    printed = run_child(program, log, tmp_path, free_port(), cwd=tmp_path)
 
     found = json.loads(printed.splitlines()[-1])
     assert found == {

@@ -109,6 +109,31 @@ def test_a_plot_is_a_png(spark: SparkSession, logs: Path, tmp_path: Path) -> Non
     assert (tmp_path / "empty.png").read_bytes()[:8] == picture[:8]
 
 
+def test_marks_of_bytes_are_round() -> None:
+    pytest.importorskip("matplotlib")
+    from aof2.spark.pipelines.plot import _bytes_text, _mark_bytes
+    from matplotlib.figure import Figure
+
+    for top, shown in (
+        (1_750, "1.25 KiB"),
+        (110, "96 B"),
+        (1_000_000_000, "896 MiB"),
+        (1.0, "1 B"),
+    ):
+        axes = Figure().subplots()
+        axes.set_ylim(0, top)
+        _mark_bytes(axes)
+        marks = [mark for mark in axes.get_yticks() if 0 <= mark <= top]
+        assert 4 <= len(marks) <= 9
+        assert shown in [_bytes_text(mark) for mark in marks]
+    assert [_bytes_text(value) for value in (1_000, 1_023, 1_024, 0.5)] == [
+        "1000 B",
+        "1023 B",
+        "1 KiB",
+        "0.5 B",
+    ]
+
+
 def test_a_plot_without_matplotlib_says_what_to_install(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

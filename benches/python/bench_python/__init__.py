@@ -1,1 +1,1 @@
-"""Measures the Python package against the Rust core and against lmdb and sqlite3."""
+"""Measures the Python package against the Rust core and against lmdb, sqlite3 and confluent-kafka."""

@@ -1,8 +1,4 @@
-"""lmdb and sqlite3, each the fastest way that keeps the order of records.
-
-Kafka's client is not here: it measures a broker, and there is none on one machine
-without one.
-"""
+"""lmdb and sqlite3, each the fastest way that keeps the order of records."""
 
 import sqlite3
 from pathlib import Path

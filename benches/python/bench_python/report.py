@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench_python import kafka, peers
 from bench_python.measure import Outcome
-from bench_python.peers import ABOUT
 
+ABOUT = {**peers.ABOUT, "confluent-kafka, mock broker": kafka.ABOUT}
 HEAD = [
-    "work", "unit", "rust", "ours", "lmdb", "sqlite3",
+    "work", "unit", "rust", "ours", *ABOUT,
     "ours / rust", "ours / best peer", "goal", "met",
 ]  # fmt: skip
 LEGEND = (
@@ -76,7 +77,7 @@ def _line(outcome: Outcome) -> list[str]:
     return [
         outcome.row.title,
         outcome.row.unit,
-        *(figure(name) for name in ("rust", "ours", "lmdb", "sqlite3")),
+        *(figure(name) for name in ("rust", "ours", *ABOUT)),
         f"{outcome.ratio('rust'):.2f}",
         f"{outcome.ratio(best):.2f}" if best else "n/a",
         outcome.row.goal(),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench_python import ours, peers, rust
+from bench_python import kafka, ours, peers, rust
 from bench_python.work import Work
 
 Contestant = Callable[[Path, Work], float]
@@ -58,6 +58,7 @@ def rows(binary: Path, quick: bool) -> list[Row]:
         "ours": ours.append,
         "lmdb": peers.lmdb_append,
         "sqlite3": peers.sqlite_append,
+        "confluent-kafka, mock broker": kafka.append,
     }
     scanners = {"lmdb": peers.lmdb_scan, "sqlite3": peers.sqlite_scan}
     fills = {"ours": ours.fill, "lmdb": peers.lmdb_fill, "sqlite3": peers.sqlite_fill}
@@ -76,6 +77,7 @@ def rows(binary: Path, quick: bool) -> list[Row]:
                 "ours": ours.append_many,
                 "lmdb": peers.lmdb_append_many,
                 "sqlite3": peers.sqlite_append_many,
+                "confluent-kafka, mock broker": kafka.append_many,
             },
             ratio_min=0.5,
         ),

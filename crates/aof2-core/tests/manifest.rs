@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aof2_core::format::manifest::ManifestEvent;
-use aof2_core::io::{OsStorage, Storage};
+use aof2_core::io::{DirEntry, File, LockError, LockGuard, OpenMode, OsStorage, Storage};
 use aof2_core::manifest::{ManifestMode, ManifestReader, verify_manifest};
 use aof2_core::*;
 
@@ -168,6 +169,62 @@ fn a_damaged_manifest_stops_an_enabled_log_and_not_a_shadowed_one() -> TestResul
     fs::remove_dir_all(path.join("manifest"))?;
     let log = Aof::open(config(&path, ManifestMode::Enabled))?;
     assert_eq!(log.compare_manifest()?, []);
+    Ok(())
+}
+
+/// Storage of somebody who looks at a log while its writer is at work: whenever the
+/// manifest is about to be read, one more segment has been sealed and recorded.
+#[derive(Debug)]
+struct BusyLog(Aof);
+
+impl Storage for BusyLog {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        OsStorage.create_dir_all(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        OsStorage.list(path)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        OsStorage.exists(path)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if path.extension().is_some_and(|e| e == "mlog") {
+            self.0.seal().unwrap();
+            self.0.append(b"goes on").unwrap();
+            self.0.flush().unwrap();
+            self.0.commit_manifest().unwrap();
+        }
+        OsStorage.open(path, mode)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        OsStorage.create_new(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        OsStorage.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        OsStorage.remove(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        OsStorage.sync_dir(path)
+    }
+    fn lock(&self, path: &Path) -> std::result::Result<Box<dyn LockGuard>, LockError> {
+        OsStorage.lock(path)
+    }
+}
+
+#[test]
+fn a_log_that_seals_while_it_is_compared_is_not_taken_for_damaged() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("events");
+    let log = Aof::open(config(&path, ManifestMode::Enabled))?;
+    log.append(b"hello")?;
+    log.flush()?;
+    log.commit_manifest()?;
+    let storage: Arc<dyn Storage> = Arc::new(BusyLog(log));
+    let found = compare_manifest(&storage, &path)?;
+    let damage: Vec<_> = found.iter().filter(|found| found.is_damage).collect();
+    assert!(damage.is_empty(), "{damage:?}");
     Ok(())
 }
 

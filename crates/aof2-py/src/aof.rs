@@ -59,6 +59,7 @@ impl Aof {
         py: Python<'_>,
         config: AofConfig,
         manager: Option<&AofManager>,
+        sizes: &SegmentSizes<'_>,
     ) -> PyResult<Py<Self>> {
         let path: PathBuf = config.root_dir.clone();
         let manager = manager.map(AofManager::live).transpose()?;
@@ -66,7 +67,7 @@ impl Aof {
             Some(manager) => manager.open(config),
             None => aof2_core::Aof::open(config),
         });
-        let log = opened.map_err(|error| to_py(rename_field(error)))?;
+        let log = opened.map_err(|error| to_py(rename_field(error, sizes)))?;
         let base = ReadableLog::new(path, Source::Writer(log.clone()));
         Py::new(
             py,
@@ -115,8 +116,7 @@ fn append_options(timestamp_ms: &Maybe<'_>, flags: &Maybe<'_>) -> PyResult<Appen
 }
 
 fn column_name(name: &str, given: &Maybe<'_>) -> PyResult<Option<String>> {
-    let Some(given) = given else { return Ok(None) };
-    given.extract().map(Some).map_err(|_: PyErr| wrong_type(name, "str or None", given))
+    given.as_ref().map(|given| args::text(name, "str or None", given)).transpose()
 }
 
 /// A coroutine that awaits one future.
@@ -154,7 +154,7 @@ impl Aof {
             segment_bytes_min = None, segment_bytes_max = None, segment_target_bytes = None,
             preallocate_segments = None, flush_interval_ms = None, flush_bytes = None,
             max_unflushed_bytes = None, retention_max_age_ms = None, retention_max_bytes = None,
-            retention_action = None, sparse_index = true, open_segments_max = None,
+            retention_action = None, sparse_index = None, open_segments_max = None,
             ext_id = None, manifest_mode = None, manager = None),
         text_signature = "(path, *, name=None, format='full', segment_bytes=None, segment_bytes_min=None, segment_bytes_max=None, segment_target_bytes=None, preallocate_segments=None, flush_interval_ms=None, flush_bytes=None, max_unflushed_bytes=None, retention_max_age_ms=None, retention_max_bytes=None, retention_action='delete', sparse_index=True, open_segments_max=None, ext_id=None, manifest_mode='disabled', manager=None)"
     )]
@@ -175,7 +175,7 @@ impl Aof {
         retention_max_age_ms: Maybe<'_>,
         retention_max_bytes: Maybe<'_>,
         retention_action: Maybe<'_>,
-        sparse_index: bool,
+        sparse_index: Maybe<'_>,
         open_segments_max: Maybe<'_>,
         ext_id: Maybe<'_>,
         manifest_mode: Maybe<'_>,
@@ -183,14 +183,14 @@ impl Aof {
     ) -> PyResult<Py<Self>> {
         let other = Other { name, format, sparse_index, open_segments_max, ext_id, manifest_mode };
         let mut config = other.config(args::path("path", path)?)?;
-        SegmentSizes {
+        let sizes = SegmentSizes {
             fixed: segment_bytes,
             min: segment_bytes_min,
             max: segment_bytes_max,
             target: segment_target_bytes,
             preallocate: preallocate_segments,
-        }
-        .apply(&mut config)?;
+        };
+        sizes.apply(&mut config)?;
         Flushing { interval_ms: flush_interval_ms, bytes: flush_bytes, max_unflushed_bytes }
             .apply(&mut config)?;
         Retention {
@@ -207,7 +207,7 @@ impl Aof {
                     .map_err(|_| wrong_type("manager", "an AofManager or None", given))
             })
             .transpose()?;
-        Self::open_config(py, config, manager.map(Bound::get))
+        Self::open_config(py, config, manager.map(Bound::get), &sizes)
     }
 
     /// The longest payload that can be appended.

@@ -65,6 +65,20 @@ pub fn timeout(given: &Maybe<'_>) -> PyResult<Option<Duration>> {
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }
 
+/// `True` or `False`, NumPy's too, and nothing that only counts as such.
+pub fn flag_or(name: &str, given: &Maybe<'_>, default: bool) -> PyResult<bool> {
+    let Some(given) = given else { return Ok(default) };
+    given.extract().map_err(|_| wrong_type(name, "a bool", given))
+}
+
+/// Text that is Unicode; `str` can also hold halves of surrogate pairs.
+pub fn text(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = given.cast::<PyString>().map_err(|_| wrong_type(name, expected, given))?;
+    text.to_cow()
+        .map(Into::into)
+        .map_err(|_| wrong_value(name, "text that can be written as UTF-8", given))
+}
+
 /// One of a few words.
 pub fn word<T: Copy>(name: &str, given: &Bound<'_, PyAny>, words: &[(&str, T)]) -> PyResult<T> {
     let expected = || {
@@ -74,7 +88,7 @@ pub fn word<T: Copy>(name: &str, given: &Bound<'_, PyAny>, words: &[(&str, T)]) 
     let Ok(text) = given.cast::<PyString>() else {
         return Err(wrong_type(name, &expected(), given));
     };
-    let text = text.to_cow()?;
+    let text = text.to_string_lossy();
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, value)| *value).ok_or_else(|| wrong_value(name, &expected(), given))
 }

@@ -6,9 +6,8 @@ use aof2_core::manifest::ManifestMode;
 use aof2_core::{AofConfig, AofError, RetentionAction, SegmentFormat};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
-use crate::args::{Maybe, unsigned_if, word_or, wrong_type};
+use crate::args::{Maybe, flag_or, text, unsigned_if, word_or};
 
 /// The modes of a manifest.
 pub const MODES: [(&str, ManifestMode); 3] = [
@@ -27,6 +26,17 @@ pub struct SegmentSizes<'py> {
 }
 
 impl SegmentSizes<'_> {
+    /// The option behind one end of the window: the fixed size, or the other end that
+    /// moved this one's default.
+    fn given(&self, field: &'static str) -> &'static str {
+        match (&self.fixed, &self.min, &self.max) {
+            (Some(_), _, _) => "segment_bytes",
+            (_, Some(_), None) => "segment_bytes_min",
+            (_, None, Some(_)) => "segment_bytes_max",
+            _ => field,
+        }
+    }
+
     pub fn apply(&self, config: &mut AofConfig) -> PyResult<()> {
         let fixed = unsigned_if::<u64>("segment_bytes", &self.fixed)?;
         let min = unsigned_if::<u64>("segment_bytes_min", &self.min)?;
@@ -67,7 +77,8 @@ impl Flushing<'_> {
         let bytes = unsigned_if("flush_bytes", &self.bytes)?;
         let max = unsigned_if("max_unflushed_bytes", &self.max_unflushed_bytes)?;
         // One alone moves the other's default out of its way.
-        flush.flush_bytes = bytes.unwrap_or(flush.flush_bytes.min(max.unwrap_or(u64::MAX)));
+        let default = flush.flush_bytes.min(max.unwrap_or(u64::MAX)).max(1);
+        flush.flush_bytes = bytes.unwrap_or(default);
         flush.max_unflushed_bytes = max.unwrap_or(flush.max_unflushed_bytes.max(flush.flush_bytes));
         Ok(())
     }
@@ -99,7 +110,7 @@ pub fn retention_action(name: &str, given: &Maybe<'_>) -> PyResult<RetentionActi
 pub struct Other<'py> {
     pub name: Maybe<'py>,
     pub format: Maybe<'py>,
-    pub sparse_index: bool,
+    pub sparse_index: Maybe<'py>,
     pub open_segments_max: Maybe<'py>,
     pub ext_id: Maybe<'py>,
     pub manifest_mode: Maybe<'py>,
@@ -108,13 +119,10 @@ pub struct Other<'py> {
 impl Other<'_> {
     pub fn config(&self, root_dir: PathBuf) -> PyResult<AofConfig> {
         let mut config = AofConfig::new(root_dir);
-        if let Some(name) = &self.name {
-            let text = name.cast::<PyString>().map_err(|_| wrong_type("name", "str", name))?;
-            config.name = Some(text.to_cow()?.into_owned());
-        }
+        config.name = self.name.as_ref().map(|name| text("name", "str", name)).transpose()?;
         let formats = [("full", SegmentFormat::Full), ("compact", SegmentFormat::Compact)];
         config.format = word_or("format", &self.format, &formats, SegmentFormat::Full)?;
-        config.enable_sparse_index = self.sparse_index;
+        config.enable_sparse_index = flag_or("sparse_index", &self.sparse_index, true)?;
         if let Some(count) = unsigned_if("open_segments_max", &self.open_segments_max)? {
             config.open_segments_max = count;
         }
@@ -125,11 +133,16 @@ impl Other<'_> {
     }
 }
 
-/// Calls a field by the name of the option.
-pub fn rename_field(error: AofError) -> AofError {
+/// Calls a field by the name of the option that was given for it.
+pub fn rename_field(error: AofError, sizes: &SegmentSizes<'_>) -> AofError {
     match error {
-        AofError::InvalidConfig { field: "max_age_ms", reason } => {
-            AofError::InvalidConfig { field: "retention_max_age_ms", reason }
+        AofError::InvalidConfig { field, reason } => {
+            let field = match field {
+                "max_age_ms" => "retention_max_age_ms",
+                "segment_bytes_min" | "segment_bytes_max" => sizes.given(field),
+                field => field,
+            };
+            AofError::InvalidConfig { field, reason }
         }
         other => other,
     }

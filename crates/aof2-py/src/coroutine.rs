@@ -2,10 +2,12 @@
 //! frame. They start when they are awaited, so what can be done at once is done right
 //! there, in the loop's thread, and only real waiting goes through the bridge.
 
+use std::ffi::CString;
+
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 /// How a step ends.
@@ -22,6 +24,7 @@ struct Running {
     step: Step,
     /// What is awaited now: the iterator of the awaitable.
     awaited: Option<Py<PyAny>>,
+    is_started: bool,
 }
 
 /// A coroutine: await it, or give it to `asyncio.create_task`.
@@ -45,7 +48,7 @@ impl Coroutine {
         name: &'static str,
         step: impl FnMut(Python<'_>, Option<Py<PyAny>>) -> PyResult<Next> + Send + 'static,
     ) -> Self {
-        let running = Running { step: Box::new(step), awaited: None };
+        let running = Running { step: Box::new(step), awaited: None, is_started: false };
         Self { name, running: Mutex::new(Some(running)) }
     }
 
@@ -68,6 +71,7 @@ impl Running {
         py: Python<'py>,
         resume: Resume<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.is_started = true;
         let mut result = None;
         if let Some(awaited) = self.awaited.take() {
             let resumed = match resume {
@@ -98,6 +102,32 @@ impl Running {
                 Err(ended) => result = Some(returned(py, ended)?),
             }
         }
+    }
+}
+
+/// A forgotten `await` means a record that was never appended: it is told, as for any
+/// coroutine.
+impl Drop for Coroutine {
+    fn drop(&mut self) {
+        if self.running.get_mut().take().is_none_or(|running| running.is_started) {
+            return;
+        }
+        let name = self.name;
+        let Ok(text) = CString::new(format!("coroutine '{name}' was never awaited")) else {
+            return;
+        };
+        // `None` when the interpreter is going away.
+        Python::try_attach(|py| {
+            // It may be dropped while an error is on its way.
+            let raised = PyErr::take(py);
+            let category = py.get_type::<PyRuntimeWarning>();
+            if let Err(error) = PyErr::warn(py, &category, &text, 1) {
+                error.write_unraisable(py, Some(&PyString::new(py, name)));
+            }
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        });
     }
 }
 

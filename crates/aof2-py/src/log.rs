@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use aof2_core::io::ForkStamp;
 use aof2_core::{AofError, SegmentFormat, Start};
 use parking_lot::RwLock;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::args::{Maybe, timeout, unsigned, unsigned_if};
+use crate::args::{Maybe, flag_or, timeout, unsigned, unsigned_if};
 use crate::arrow_out::{ArrowScan, ArrowSource};
 use crate::error::to_py;
 use crate::follow::Follow;
@@ -18,6 +19,7 @@ use crate::record::Record;
 use crate::report;
 use crate::scan::Scan;
 use crate::source::{Source, check_not_forked};
+use crate::wait;
 
 /// What `Aof` and `Reader` have in common: everything that reads.
 #[pyclass(module = "aof2", frozen, subclass)]
@@ -72,6 +74,18 @@ impl Drop for ReadableLog {
             let _attached = Python::try_attach(|py| py.detach(|| drop(source)));
         }
     }
+}
+
+/// Closes the log. The long part comes first, where Ctrl-C can end it.
+fn close_writer(py: Python<'_>, log: &aof2_core::Aof) -> PyResult<()> {
+    if !log.is_closed() {
+        wait::until_ready(py, None, "a flush", async {
+            // Closing meets the same failure, and tells of it.
+            let _flushed = log.flush_async().await;
+            Ok(())
+        })?;
+    }
+    py.detach(|| log.close()).map_err(to_py)
 }
 
 #[pymethods]
@@ -215,7 +229,7 @@ impl ReadableLog {
     /// >>> [bytes(record) for record in log.scan(1, 3)]
     /// [b'b', b'c']
     #[pyo3(
-        signature = (start = None, end = None, *, visibility = None, on_corruption = None, verify_checksums = true),
+        signature = (start = None, end = None, *, visibility = None, on_corruption = None, verify_checksums = None),
         text_signature = "($self, start='earliest', end=None, *, visibility='durable', on_corruption='fail', verify_checksums=True)"
     )]
     fn scan(
@@ -225,12 +239,12 @@ impl ReadableLog {
         end: Maybe<'_>,
         visibility: Maybe<'_>,
         on_corruption: Maybe<'_>,
-        verify_checksums: bool,
+        verify_checksums: Maybe<'_>,
     ) -> PyResult<Scan> {
         let source = self.source()?;
         let first = options::start(&start, Start::Earliest)?;
         let mut options = options::scan_options(first, &end, &visibility, &on_corruption)?;
-        options.verify_checksums = verify_checksums;
+        options.verify_checksums = flag_or("verify_checksums", &verify_checksums, true)?;
         py.detach(|| Scan::open(&source, options)).map_err(to_py)
     }
 
@@ -275,7 +289,7 @@ impl ReadableLog {
     /// >>> table.to_pylist()
     /// [{'offset': 0, 'payload': b'a'}, {'offset': 1, 'payload': b'b'}]
     #[pyo3(
-        signature = (start = None, end = None, *, columns = None, visibility = None, on_corruption = None, verify_checksums = true, batch_bytes = None, batch_records = None),
+        signature = (start = None, end = None, *, columns = None, visibility = None, on_corruption = None, verify_checksums = None, batch_bytes = None, batch_records = None),
         text_signature = "($self, start='earliest', end=None, *, columns=None, visibility='durable', on_corruption='fail', verify_checksums=True, batch_bytes=1048576, batch_records=65536)"
     )]
     #[allow(clippy::too_many_arguments)]
@@ -286,7 +300,7 @@ impl ReadableLog {
         columns: Maybe<'_>,
         visibility: Maybe<'_>,
         on_corruption: Maybe<'_>,
-        verify_checksums: bool,
+        verify_checksums: Maybe<'_>,
         batch_bytes: Maybe<'_>,
         batch_records: Maybe<'_>,
     ) -> PyResult<ArrowScan> {
@@ -296,7 +310,7 @@ impl ReadableLog {
         };
         let first = options::start(&start, Start::Earliest)?;
         let mut options = options::scan_options(first, &end, &visibility, &on_corruption)?;
-        options.verify_checksums = verify_checksums;
+        options.verify_checksums = flag_or("verify_checksums", &verify_checksums, true)?;
         if let Some(bytes) = unsigned_if("batch_bytes", &batch_bytes)? {
             options.batch_bytes = bytes;
         }
@@ -319,7 +333,7 @@ impl ReadableLog {
     }
 
     /// Closes the handle. A writer makes everything durable first. Closing twice is fine;
-    /// records that were read stay valid.
+    /// records that were read stay valid. If Ctrl-C ends the wait, it is still open.
     ///
     /// >>> log.close()
     /// >>> log.closed
@@ -334,7 +348,7 @@ impl ReadableLog {
             _ => None,
         };
         match writer {
-            Some(log) => py.detach(|| log.close()).map_err(to_py),
+            Some(log) => close_writer(py, &log),
             None => {
                 let reader = self.source.write().take();
                 py.detach(|| drop(reader));
@@ -359,7 +373,7 @@ impl ReadableLog {
         let _unused = (exc_type, traceback);
         let closed = self.close(py);
         match (closed, exc_value) {
-            (Err(error), Some(raised)) => {
+            (Err(error), Some(raised)) if error.is_instance_of::<PyException>(py) => {
                 // What went wrong in the block matters more than that closing did, too.
                 let note = format!("closing {} failed, too: {error}", self.path.display());
                 raised.call_method1("add_note", (note,)).map(drop)

@@ -1,5 +1,6 @@
 """``aof2 cat``: records of a range."""
 
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,9 @@ def command(
             visibility=visibility(with_appended),
             on_corruption=on_corruption(skip_damage),
         )
-        write_records(islice(scan, limit), encoding, Output(as_json=as_json).bytes)
+        # More than there can ever be is all of them.
+        count = None if limit is None else min(limit, sys.maxsize)
+        write_records(islice(scan, count), encoding, Output(as_json=as_json).bytes)
         fail_if_skipped(scan.skipped)
 
 

@@ -113,7 +113,7 @@ def _rows(file: str) -> Iterator[_Row]:
                 continue
             try:
                 yield (number, *parse_record_object(json.loads(line)))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise CommandError(
                     ExitCode.USAGE,
                     "invalid_row",

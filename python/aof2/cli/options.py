@@ -40,6 +40,14 @@ def _start(text: str) -> "StartLike":
     return parse_position(text)
 
 
+def _name(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is not UTF-8") from None
+    return text
+
+
 def _end(text: str) -> "EndLike":
     """``latest`` is where a scan ends anyway; nothing lies before ``earliest``."""
     end = parse_position(text)
@@ -55,11 +63,24 @@ END = _Parsed("position", _end)
 TIMESTAMP = _Parsed("time", lambda text: timestamp_ms(parse_time(text)))
 BYTES = _Parsed("size", parse_bytes)
 AGE = _Parsed("age", parse_age_ms)
+NAME = _Parsed("text", _name)
+
+
+class _LogPath(click.Path):
+    """A directory; an unset variable in a script gives an empty one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+LOG_PATH = _LogPath()
 
 
 def log_argument(function: F) -> F:
     """Add the directory of a log."""
-    return click.argument("log", type=click.Path(), metavar="LOG")(function)
+    return click.argument("log", type=LOG_PATH, metavar="LOG")(function)
 
 
 def json_option(function: F) -> F:
@@ -123,7 +144,11 @@ def creating_options(function: F) -> F:
             type=click.Choice(["full", "compact"]),
             help="Record layout of a new log. [default: full]",
         ),
-        click.option("--name", help="Name of a new log. [default: the last part of its directory]"),
+        click.option(
+            "--name",
+            type=NAME,
+            help="Name of a new log. [default: the last part of its directory]",
+        ),
     ):
         function = option(function)
     return function

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from aof2.cli.errors import one_line
@@ -23,17 +24,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+#: Characters from which on a terminal has room for columns that only add.
+_WIDE = 100
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
 
     Numbers are set to the right. Times are shown to the second on a terminal, where
-    every character counts, and whole elsewhere.
+    every character counts, and whole elsewhere. What can be told from the others is left
+    out where a terminal is narrow.
     """
 
     name: str
     is_number: bool = False
     is_time: bool = False
+    is_extra: bool = False
 
     def title(self) -> str:
         """Return the name as a terminal shows it."""
@@ -116,7 +123,8 @@ class Output:
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
         """Print a table with a line for each row."""
         if self.is_terminal:
-            console(sys.stdout).print(rich_table(columns, rows))
+            stdout = console(sys.stdout)
+            stdout.print(rich_table(columns, rows, stdout.width))
             return
         self.line_of_cells(column.name for column in columns)
         for row in rows:
@@ -158,14 +166,15 @@ class Output:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Any:
-    """Make the table as a terminal shows it."""
+def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int) -> Any:
+    """Make the table as a terminal of this width shows it."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for column in columns:
+    shown = [width >= _WIDE or not column.is_extra for column in columns]
+    for column in compress(columns, shown):
         table.add_column(
             Text(column.title()),
             justify="right" if column.is_number else "left",
@@ -173,7 +182,8 @@ def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Any:
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*(Text(column.cell(cell)) for column, cell in zip(columns, row, strict=True)))
+        cells = zip(columns, row, strict=True)
+        table.add_row(*(Text(column.cell(cell)) for column, cell in compress(cells, shown)))
     return table
 
 

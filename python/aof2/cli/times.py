@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _RECORD_ID = re.compile(r"\d+:\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET_MAX = 2**64 - 1
 
 TIME_HELP = (
     'ISO 8601 ("2026-01-31", "2026-01-31T12:00:00+02:00"; UTC where no zone is given), '
@@ -37,7 +38,12 @@ def parse_time(text: str, *, now: datetime | None = None) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a time; write it as {TIME_HELP}") from None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} in UTC lies outside the years a date can have") from None
 
 
 def parse_position(text: str, *, now: datetime | None = None) -> "StartLike":
@@ -51,7 +57,7 @@ def parse_position(text: str, *, now: datetime | None = None) -> "StartLike":
         return "latest"
     # isdecimal alone would take digits of other scripts.
     if text.isascii() and text.isdecimal():
-        return int(text)
+        return _offset(text)
     if _RECORD_ID.fullmatch(text):
         return RecordId.parse(text)
     try:
@@ -62,6 +68,14 @@ def parse_position(text: str, *, now: datetime | None = None) -> "StartLike":
             f"{text!r} is neither an offset (1200), nor a record id (3:64), nor earliest or "
             f"latest, nor a time: {TIME_HELP}"
         ) from None
+
+
+def _offset(text: str) -> int:
+    # Python reads no number of thousands of digits; this one needs twenty.
+    digits = text.lstrip("0") or "0"
+    if len(digits) > len(str(_OFFSET_MAX)) or int(digits) > _OFFSET_MAX:
+        raise ValueError(f"an offset is at most {_OFFSET_MAX}")
+    return int(digits)
 
 
 def iso_ms(timestamp_ms: int | None) -> str | None:

@@ -4,6 +4,7 @@ A reader sees watermarks and segments; rates are differences between two looks. 
 writer is not asked and not slowed down.
 """
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aof2.cli.errors import usage
 from aof2.cli.handles import Writer, find_writer, open_reader
-from aof2.cli.options import examples, json_option
+from aof2.cli.options import LOG_PATH, examples, json_option
 from aof2.cli.output import Column, Output, console, rich_table
 from aof2.cli.times import iso_ms
 from aof2.cli.units import human_bytes, human_count
@@ -27,10 +29,10 @@ _COLUMNS = (
     Column("writer"),
     Column("appended", is_number=True),
     Column("durable", is_number=True),
-    Column("not durable", is_number=True),
+    Column("not durable", is_number=True, is_extra=True),
     Column("records/s", is_number=True),
     Column("bytes/s", is_number=True),
-    Column("segments", is_number=True),
+    Column("segments", is_number=True, is_extra=True),
     Column("used", is_number=True),
 )
 
@@ -43,11 +45,11 @@ _COLUMNS = (
         "aof2 top data/events --json --count 2 | tail -1 | jq .records_per_second",
     ),
 )
-@click.argument("logs", nargs=-1, required=True, type=click.Path(), metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=LOG_PATH, metavar="LOG...")
 @click.option(
     "-i",
     "--interval",
-    type=click.FloatRange(min=0.01),
+    type=click.FloatRange(min=0.01, max=86_400),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
@@ -62,6 +64,8 @@ def command(logs: tuple[str, ...], interval: float, count: int | None, as_json: 
     interrupted, or for --count looks. Into a pipe it prints a line per look and log,
     with --json an object. The first look has no rates yet.
     """
+    if math.isnan(interval):
+        raise usage("--interval is not a number", "see aof2 top --help")
     out = Output(as_json=as_json)
     with ExitStack() as stack:
         watched = [_Watched(stack.enter_context(open_reader(log))) for log in logs]
@@ -193,5 +197,5 @@ def _show_live(looks: Iterator[list[_Look]]) -> None:
 
     with Live(console=console(sys.stdout), auto_refresh=False) as live:
         for look in looks:
-            table = rich_table(_COLUMNS, [log.as_row() for log in look])
+            table = rich_table(_COLUMNS, [log.as_row() for log in look], live.console.width)
             live.update(table, refresh=True)

@@ -79,7 +79,7 @@ def parse_bytes(text: str) -> int:
         raise ValueError(f"{text!r} is not a size; write it like 64k, 1.5GiB or 1048576")
     step = 1000 if byte and prefix and not binary else _STEP
     exact = Fraction(number) * step ** " kmgtp".index(prefix.lower() or " ")
-    return int(exact)
+    return _bounded(text, int(exact))
 
 
 def parse_age_ms(text: str) -> int:
@@ -91,4 +91,11 @@ def parse_age_ms(text: str) -> int:
     parts = _AGE_PART.findall(text.strip().lower())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
         raise ValueError(f"{text!r} is not a span of time; write it like 90s, 15m, 1h30m or 7d")
-    return sum(int(number) * _AGE_MS[unit] for number, unit in parts)
+    return _bounded(text, sum(int(number) * _AGE_MS[unit] for number, unit in parts))
+
+
+def _bounded(text: str, value: int) -> int:
+    """No option of the package takes more than 64 bits."""
+    if value >= 1 << 64:
+        raise ValueError(f"{text!r} is more than any log can hold")
+    return value

@@ -1,4 +1,4 @@
-"""Reads, streams and computes on a cluster of two executors: a log, a scratch directory."""
+"""Reads, streams, computes and writes on a cluster of two executors: a log, a scratch directory."""
 
 import json
 import sys
@@ -53,6 +53,26 @@ finished(
 )
 streamed = spark.read.parquet(f"{scratch}/output")
 found["stream"] = list(streamed.selectExpr("count(*)", "count(distinct offset)").first())
+
+# And back: a batch, and a stream that goes through the sink.
+again = f"{scratch}/again"
+read = spark.read.format("aof2").option("minPartitions", 2).load(log).select("payload")
+read.write.format("aof2").mode("overwrite").save(f"{again}/batch")
+finished(
+    lambda: (
+        spark.readStream.format("aof2")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 400)
+        .schema("payload BINARY")
+        .load(log)
+        .writeStream.format("aof2")
+        .option("checkpointLocation", f"{scratch}/checkpoint-again")
+        .trigger(availableNow=True)
+        .start(f"{again}/stream")
+    )
+)
+written = spark.read.format("aof2").load(again)
+found["written"] = list(written.selectExpr("count(*)", "count(distinct payload)").first())
 
 found["executors"] = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
 spark.stop()

@@ -1,4 +1,4 @@
-"""Reads, streams and computes through Spark Connect: a log, a scratch directory, a port."""
+"""Reads, streams, computes and writes through Spark Connect: a log, a scratch directory, a port."""
 
 import json
 import sys
@@ -52,5 +52,26 @@ finished(
     )
 )
 found["stream"] = spark.read.parquet(f"{scratch}/output").count()
+
+# And back: a batch, and a stream that goes through the sink.
+again = f"{scratch}/again"
+read = spark.read.format("aof2").option("minPartitions", 2).load(log).select("payload")
+read.write.format("aof2").mode("overwrite").save(f"{again}/batch")
+finished(
+    lambda: (
+        spark.readStream.format("aof2")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 400)
+        .schema("payload BINARY")
+        .load(log)
+        .writeStream.format("aof2")
+        .option("checkpointLocation", f"{scratch}/checkpoint-again")
+        .trigger(availableNow=True)
+        .start(f"{again}/stream")
+    )
+)
+written = spark.read.format("aof2").load(again)
+found["written"] = list(written.selectExpr("count(*)", "count(distinct payload)").first())
+
 print(json.dumps(found), flush=True)
 spark.stop()

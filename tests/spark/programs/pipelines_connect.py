@@ -1,4 +1,4 @@
-"""Runs every pipeline through Spark Connect: a log, a scratch directory."""
+"""Runs every pipeline through Spark Connect: a log, a scratch directory, a port."""
 
 import json
 import shutil
@@ -7,12 +7,16 @@ import sys
 import aof2
 from aof2.spark import pipelines
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
 from support import SESSION_CONF
 
-log, scratch = sys.argv[1:]
+log, scratch, port = sys.argv[1:]
+# A local server listens on a fixed port, where that of another test may listen as well.
+DefaultChannelBuilder.default_port = staticmethod(lambda: int(port))  # type: ignore[method-assign]
 builder = SparkSession.builder.remote("local[2]")
 for name, value in SESSION_CONF.items():
     builder = builder.config(name, value)
+builder = builder.config("spark.connect.grpc.binding.port", port)
 spark = builder.config("spark.connect.grpc.binding.address", "127.0.0.1").getOrCreate()
 found: dict[str, object] = {}
 told: list[pipelines.Progress] = []

@@ -88,15 +88,30 @@ fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disag
     };
     let reader = ManifestReader::new(Arc::clone(storage), layout.root(), identity.stream_id);
     let (index, _) = replay(&reader, &SystemClock)?;
-    let files: Vec<ScannedSegment> = survey
+    let mut found = judge(&index, &scanned(&survey, &index));
+    if found.iter().any(|disagreement| disagreement.is_damage) {
+        // A writer may have sealed a segment, and recorded it, since the files were
+        // looked at. What is wrong is wrong before and after.
+        let again = Survey::take(&**storage, layout)?;
+        let again = judge(&index, &scanned(&again, &index));
+        let is_same = |a: &Disagreement, b: &Disagreement| {
+            (a.divergence.segment_id, a.divergence.kind)
+                == (b.divergence.segment_id, b.divergence.kind)
+        };
+        found.retain(|a| !a.is_damage || again.iter().any(|b| is_same(a, b)));
+    }
+    Ok(found)
+}
+
+fn scanned(survey: &Survey, index: &ManifestIndex) -> Vec<ScannedSegment> {
+    survey
         .found
         .iter()
         // A file that was never written to exists for whoever recorded its opening.
         .filter(|found| !found.is_blank() || index.get(found.name.segment_id).is_some())
         .filter(|found| !found.is_away)
         .map(ScannedSegment::of_file)
-        .collect();
-    Ok(judge(&index, &files))
+        .collect()
 }
 
 fn judge(index: &ManifestIndex, files: &[ScannedSegment]) -> Vec<Disagreement> {

@@ -11,6 +11,10 @@
 //! what it missed. So a crash anywhere leaves a manifest that is behind the files at
 //! most by what [`settle`] finds.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,6 +35,13 @@ use crate::manifest::{
 };
 use crate::segment::SegmentMeta;
 
+/// How long after something was recorded a shadow is compared with the files. The
+/// comparison looks at every segment file, so a burst of seals gets one of them.
+const SHADOW_COMPARE_MS: u64 = 10_000;
+
+/// How soon a manifest that could not be tended, as on a full disk, is tended again.
+const TEND_RETRY: Duration = Duration::from_millis(500);
+
 /// The manifest of an open stream, if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Transitions {
@@ -47,6 +58,9 @@ struct State {
     next_opened: SegmentId,
     /// Segments in which a failed flush of an earlier writer left bytes.
     doubtful: Vec<SegmentId>,
+    /// When a shadow is compared with the files; `None` when nothing was recorded since
+    /// it was.
+    compare_at_ms: Option<u64>,
     /// Whether no writer will record anything any more.
     is_stopped: bool,
 }
@@ -58,6 +72,7 @@ impl Default for State {
             manifest: None,
             next_opened: SegmentId::from_u64(0),
             doubtful: Vec::new(),
+            compare_at_ms: None,
             is_stopped: false,
         }
     }
@@ -116,34 +131,35 @@ impl Stream {
         if state.is_stopped { Err(AofError::Closed) } else { Ok(state) }
     }
 
+    /// A mode that cannot be switched to leaves the one before.
     fn switch(&self, state: &mut State, mode: ManifestMode) -> Result<()> {
-        state.mode = mode;
         if mode == ManifestMode::Disabled {
+            state.mode = mode;
             return state.manifest.take().map_or(Ok(()), |manifest| manifest.close());
         }
-        if state.manifest.is_some() {
-            return Ok(());
+        if state.manifest.is_none() {
+            match self.open_manifest(state) {
+                Ok(manifest) => state.manifest = Some(Arc::new(manifest)),
+                // Nothing depends on a shadow.
+                Err(error) if mode == ManifestMode::Shadow => self.note_manifest_failure(&error),
+                Err(error) => return Err(error),
+            }
         }
-        let opened = Manifest::open(
+        state.mode = mode;
+        state.compare_at_ms = Some(self.now_ms());
+        self.bells.manifest.notify_one();
+        Ok(())
+    }
+
+    fn open_manifest(&self, state: &mut State) -> Result<Manifest> {
+        let manifest = Manifest::open(
             Arc::clone(&self.storage),
             Arc::clone(&self.clock),
             self.layout.root(),
             self.identity.stream_id,
             self.config.manifest.clone(),
-        );
-        match opened.and_then(|manifest| self.settle(state, manifest)) {
-            Ok(manifest) => {
-                state.manifest = Some(Arc::new(manifest));
-                self.bells.manifest.notify_one();
-                Ok(())
-            }
-            // Nothing depends on a shadow.
-            Err(error) if mode == ManifestMode::Shadow => {
-                self.note_manifest_failure(&error);
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+        )?;
+        self.settle(state, manifest)
     }
 
     /// Records what happened while nobody wrote the manifest, and makes it durable.
@@ -213,6 +229,7 @@ impl Stream {
             self.let_go_of(state);
             self.note_manifest_failure(&error);
         }
+        state.compare_at_ms.get_or_insert(self.now_ms() + SHADOW_COMPARE_MS);
         self.bells.manifest.notify_one();
     }
 
@@ -312,11 +329,41 @@ impl Stream {
     /// bell rings. Nobody waits for what it uploads.
     pub(crate) fn tend_manifest(&self) -> Option<Duration> {
         self.tell_opened();
+        let compare_in = self.compare_shadow_if_due();
         let manifest = self.transitions.state.lock().manifest.clone()?;
-        manifest.tend().unwrap_or_else(|error| {
+        let tend_in = manifest.tend().unwrap_or_else(|error| {
             self.drop_poisoned(&mut self.transitions.state.lock(), &error);
-            None
-        })
+            // What could not be written is still there to be written.
+            manifest.poison().is_none().then_some(TEND_RETRY)
+        });
+        tend_in.into_iter().chain(compare_in).min()
+    }
+
+    /// Compares a shadow with the files when it is time, for the gauge. Says when it will
+    /// be; `None` as long as nothing is recorded.
+    fn compare_shadow_if_due(&self) -> Option<Duration> {
+        let mut state = self.transitions.state.lock();
+        if state.mode != ManifestMode::Shadow || state.manifest.is_none() {
+            return None;
+        }
+        let wait_ms = state.compare_at_ms?.saturating_sub(self.now_ms());
+        if wait_ms > 0 {
+            return Some(Duration::from_millis(wait_ms));
+        }
+        state.compare_at_ms = None;
+        match self.compare_in(&mut state) {
+            Ok(found) => {
+                for divergence in &found {
+                    tracing::warn!(%divergence, "the manifest does not agree with the files");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the manifest was not compared with the files"),
+        }
+        None
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ns() / 1_000_000
     }
 
     /// Lets the manifest go if an error was its last.
@@ -359,7 +406,12 @@ impl Stream {
         schema_id: u32,
         blob: &[u8],
     ) -> Result<u64> {
-        let segment = segment.unwrap_or_else(|| self.tail.lock().next_segment);
+        let newest = || self.table.last().map(|entry| entry.meta.segment_id);
+        let segment = segment.or_else(newest).unwrap_or_else(|| self.tail.lock().next_segment);
+        if segment.as_u64() > u64::from(u32::MAX) {
+            let reason = format!("segment {segment} cannot exist: segments count to {}", u32::MAX);
+            return Err(AofError::InvalidRecord { reason });
+        }
         let offset = self.appended.count();
         self.with_manifest(|manifest| {
             manifest.record(segment, offset, ManifestEvent::CustomEvent { schema_id, blob })
@@ -381,7 +433,10 @@ impl Stream {
     /// What the manifest says that the files do not, and the other way round. No segment
     /// is sealed or let go meanwhile.
     pub(crate) fn compare_manifest(&self) -> Result<Vec<Divergence>> {
-        let mut state = self.lock_transitions()?;
+        self.compare_in(&mut *self.lock_transitions()?)
+    }
+
+    fn compare_in(&self, state: &mut State) -> Result<Vec<Divergence>> {
         let survey = Survey::take(&*self.storage, &self.layout, &*self.store)?;
         let mut files: Vec<ScannedSegment> = survey
             .found
@@ -390,14 +445,15 @@ impl Stream {
             .filter(|found| !found.is_away)
             .map(ScannedSegment::of_file)
             .collect();
-        self.tell_opened_in(&mut state);
+        self.tell_opened_in(state);
         // A file has its name in the directory a moment before that is durable, and is
         // recorded only then; and a flush may have named one since the files were listed.
         let next_opened = state.next_opened;
         files.retain(|f| f.segment_id < next_opened || !self.is_unsealed(f.segment_id));
         let listed_until = files.last().map(|f| f.segment_id);
         if let Some(active) = self.table.last().filter(|e| {
-            e.meta.segment_id < state.next_opened && listed_until < Some(e.meta.segment_id)
+            let id = e.meta.segment_id;
+            e.is_hot() && id < state.next_opened && listed_until < Some(id)
         }) {
             files.push(unsealed(&active.meta));
         }

@@ -123,8 +123,13 @@ impl ManifestIndex {
             ManifestEvent::UploadDone { .. } => {
                 owned_key = self.pending_uploads.take(key).map(|upload| upload.key);
             }
-            ManifestEvent::Tier2DeleteQueued { .. } => self.queue_delete(ordinal, record, key),
+            // Whoever deletes an object gives up uploading it.
+            ManifestEvent::Tier2DeleteQueued { .. } => {
+                self.pending_uploads.take(key);
+                self.queue_delete(ordinal, record, key);
+            }
             ManifestEvent::Tier2Deleted { .. } => {
+                self.pending_uploads.take(key);
                 self.pending_deletes.take(key);
             }
             _ => {}
@@ -145,7 +150,8 @@ impl ManifestIndex {
         self.pending_uploads.insert(upload);
     }
 
-    /// A failed upload stays pending: somebody will try again or give up knowingly.
+    /// A failed upload stays pending: somebody will try again, or give up knowingly by
+    /// deleting what may be there.
     fn fail_upload(
         &mut self,
         ordinal: u64,

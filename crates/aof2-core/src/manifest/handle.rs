@@ -162,6 +162,7 @@ impl Manifest {
         set(&metrics.replay_ns, replayed.elapsed_ns);
         set(&metrics.replay_records, replayed.records);
         set(&metrics.trimmed_bytes, writer.settled().trimmed_bytes);
+        set(&metrics.crc_errors, replayed.rejected.len() as u64);
         set(&metrics.chunks_active, writer.chunk_count());
         if let Some(snapshot) = &replayed.snapshot {
             let path = layout.snapshot_path(snapshot.snapshot_id);

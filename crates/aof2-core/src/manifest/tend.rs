@@ -13,7 +13,8 @@ impl Manifest {
     /// Says how long nothing will be due; `None` as long as nothing is recorded.
     ///
     /// Uploads that fail are recorded and tried again later, and so are snapshots; the
-    /// errors given here are those of the chunks themselves.
+    /// errors given here are those of the chunk that is being written. If it is not
+    /// poisoned, as on a full disk, the caller comes again after a while of its choice.
     pub fn tend(&self) -> Result<Option<Duration>> {
         self.commit_if_due()?;
         self.rotate_if_due()?;

@@ -34,11 +34,21 @@ pub(super) struct Uploads {
 struct Retry {
     failures: u32,
     due_ms: u64,
+    /// Whether the chunk itself could not be read: no reason to keep the others waiting.
+    is_unreadable: bool,
+}
+
+/// What a try came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    Stored,
+    Refused,
+    Unreadable,
 }
 
 impl Manifest {
-    /// Uploads every sealed chunk that is due, oldest first. A failure ends the round:
-    /// the next chunk would meet the same store.
+    /// Uploads every sealed chunk that is due, oldest first. A failure of the store ends
+    /// the round: the next chunk would meet the same store.
     pub(super) fn upload_due(&self, uploader: Option<Arc<dyn ChunkUploader>>) -> Result<()> {
         let Some(uploader) = uploader else { return Ok(()) };
         let mut uploads = self.tending.lock();
@@ -47,17 +57,24 @@ impl Manifest {
         uploads.retries.retain(|index, _| waiting.iter().any(|info| info.chunk_index == *index));
         for info in waiting {
             let retry = uploads.retries.get(&info.chunk_index).copied();
-            if retry.is_some_and(|retry| self.now_ms() < retry.due_ms) {
-                break;
+            match retry {
+                Some(retry) if self.now_ms() < retry.due_ms && retry.is_unreadable => continue,
+                Some(retry) if self.now_ms() < retry.due_ms => break,
+                _ => {}
             }
             let failures = retry.map_or(0, |retry| retry.failures);
-            if self.upload_chunk(&*uploader, &info, failures > 0)? {
+            let tried = self.upload_chunk(&*uploader, &info, failures > 0)?;
+            if tried == Tried::Stored {
                 uploads.retries.remove(&info.chunk_index);
             } else {
                 let failures = failures.saturating_add(1);
                 let pause_ms = self.config.upload_pause(failures).as_millis() as u64;
                 let due_ms = self.now_ms().saturating_add(pause_ms);
-                uploads.retries.insert(info.chunk_index, Retry { failures, due_ms });
+                let is_unreadable = tried == Tried::Unreadable;
+                let retry = Retry { failures, due_ms, is_unreadable };
+                uploads.retries.insert(info.chunk_index, retry);
+            }
+            if tried == Tried::Refused {
                 break;
             }
         }
@@ -69,22 +86,21 @@ impl Manifest {
         self.tending.lock().retries.values().map(|retry| retry.due_ms).min()
     }
 
-    /// One try; whether it succeeded. An error is one of the local chunks.
+    /// One try. An error is one of the chunk that is being written.
     fn upload_chunk(
         &self,
         uploader: &dyn ChunkUploader,
         info: &ChunkInfo,
         is_retry: bool,
-    ) -> Result<bool> {
+    ) -> Result<Tried> {
         let chunk_index = info.chunk_index;
         let key = manifest_key(&self.config.upload_prefix, self.layout.stream_id(), chunk_index);
         let loaded = Chunk::load(&*self.storage, &self.layout, chunk_index, true, Vec::new());
-        let chunk = loaded.inspect_err(|error| {
-            if matches!(error, AofError::Corrupt(_)) {
-                count(&self.metrics.crc_errors, 1);
-            }
-        })?;
-        let meta = ChunkMeta::of(&chunk)?;
+        let read = loaded.and_then(|chunk| ChunkMeta::of(&chunk).map(|meta| (chunk, meta)));
+        let (chunk, meta) = match read {
+            Ok(read) => read,
+            Err(error) => return Ok(self.note_unreadable(chunk_index, &error)),
+        };
         if is_retry {
             count(&self.metrics.upload_retries, 1);
         }
@@ -99,7 +115,7 @@ impl Manifest {
                 self.commit()?;
                 self.mark_uploaded(chunk_index)?;
                 count(&self.metrics.uploads, 1);
-                Ok(true)
+                Ok(Tried::Stored)
             }
             Err(error) => {
                 tracing::warn!(%error, chunk_index, key, "upload of a manifest chunk failed");
@@ -107,9 +123,20 @@ impl Manifest {
                 let failed = ManifestEvent::UploadFailed { key: &key, reason: error.reason };
                 self.record(NO_SEGMENT, chunk_index, failed)?;
                 self.commit()?;
-                Ok(false)
+                Ok(Tried::Refused)
             }
         }
+    }
+
+    /// A chunk that cannot be read cannot be uploaded. Commits, other chunks and
+    /// snapshots go on; it stays until it can be read, or is restored.
+    fn note_unreadable(&self, chunk_index: u64, error: &AofError) -> Tried {
+        tracing::warn!(%error, chunk_index, "a manifest chunk cannot be read, nor uploaded");
+        if matches!(error, AofError::Corrupt(_)) {
+            count(&self.metrics.crc_errors, 1);
+        }
+        count(&self.metrics.upload_failures, 1);
+        Tried::Unreadable
     }
 
     fn mark_uploaded(&self, chunk_index: u64) -> Result<()> {

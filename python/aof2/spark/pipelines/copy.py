@@ -297,10 +297,12 @@ def _batches(piece: Piece, options: ReadOptions | None = None) -> Iterator[pa.Re
 
 def _copy_stream(job: _Job) -> _Staged:
     source = OPEN_LOGS.reader(job.piece.path)
-    layout: Format = job.format or source.format
+    name, layout = source.name, job.format or source.format
+    # It would keep mapped what is read through it.
+    del source
     # An attempt of its own, so that a retry and a twin never meet.
     path = Path(job.attempts) / uuid.uuid4().hex
-    settings: dict[str, Any] = {"name": source.name, "format": layout, "flush_interval_ms": 0}
+    settings: dict[str, Any] = {"name": name, "format": layout, "flush_interval_ms": 0}
     if job.segment_bytes is not None:
         settings["segment_bytes"] = job.segment_bytes
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INCHES = (12.0, 9.0)
 _DPI = 100
+#: Of an axis that shows bytes.
+_MARKS_MAX = 8
 _RECORDS, _BYTES, _SIZES = "#2a6f97", "#468f5a", "#b5651d"
 
 
@@ -48,7 +51,7 @@ def draw(report: ProfileReport, file: StrPath) -> ProfileReport:
     _draw_hours(sizes_in_time, report.hours, bytes_per_s, _BYTES, "payload per second")
     _draw_segments(sizes, report.segments)
     for axes in (sizes_in_time, sizes):
-        axes.yaxis.set_major_formatter(_bytes_text)
+        _mark_bytes(axes)
     figure.savefig(file, format="png")
     return replace(report, plot=os.fspath(file))
 
@@ -110,9 +113,17 @@ def _draw_segments(axes: Any, segments: Sequence[SegmentProfile]) -> None:
         axes.legend(loc="upper right", ncols=2, frameon=False)
 
 
+def _mark_bytes(axes: Any) -> None:
+    """Put the marks at powers of two and their multiples: those are round in KiB and MiB."""
+    _, top = axes.get_ylim()
+    step = 2.0 ** math.ceil(math.log2(top / _MARKS_MAX))
+    axes.yaxis.set_major_locator(import_module("matplotlib.ticker").MultipleLocator(step))
+    axes.yaxis.set_major_formatter(_bytes_text)
+
+
 def _bytes_text(value: float, _position: int | None = None) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
-            return f"{value:.3g} {unit}"
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
         value /= 1024
     return f"{value:,.1f} TiB"

@@ -188,6 +188,9 @@ impl Model {
             attempts: 0,
             failure: None,
         };
+        if matches!(owned.kind, 8 | 9) {
+            self.uploads.remove(&key);
+        }
         match owned.event() {
             ManifestEvent::UploadDone { .. } => drop(self.uploads.remove(&key)),
             ManifestEvent::Tier2Deleted { .. } => drop(self.deletes.remove(&key)),

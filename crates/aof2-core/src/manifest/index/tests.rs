@@ -232,6 +232,26 @@ fn an_upload_stays_pending_through_failures_until_it_is_done() {
     assert_eq!((segment.upload_failure, segment.cold_key.as_deref()), (None, Some("k")));
 }
 
+/// A tier that gives up on an upload deletes the object, which may be there after all.
+/// Otherwise the upload would be tried again after every restart.
+#[test]
+fn deleting_an_object_ends_its_pending_upload() {
+    let mut feed = Feed::default();
+    feed.open(0);
+    for key in ["queued", "deleted", "other"] {
+        feed.add(0, ManifestEvent::UploadStarted { key });
+        feed.add(0, ManifestEvent::UploadFailed { key, reason: ReasonCode::AUTH });
+    }
+    feed.add(0, ManifestEvent::Tier2DeleteQueued { key: "queued" });
+    feed.add(0, ManifestEvent::Tier2Deleted { key: "deleted" });
+    let pending: Vec<&str> = feed.index.pending_uploads().map(|u| u.key.as_str()).collect();
+    assert_eq!(pending, ["other"]);
+    assert_eq!(
+        feed.index.pending_deletes().map(|d| d.key.as_str()).collect::<Vec<_>>(),
+        ["queued"]
+    );
+}
+
 /// Chunk uploads carry segment 0, which is also the id of the first segment.
 #[test]
 fn uploads_of_manifest_chunks_touch_no_segment() {

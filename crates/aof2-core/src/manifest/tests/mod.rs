@@ -11,6 +11,7 @@ mod matrix;
 mod model;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+mod tiers;
 mod torn;
 mod uploads;
 mod wakeups;

@@ -164,6 +164,44 @@ fn with_two_snapshots_kept_the_older_ones_chunks_stay_and_replay_can_fall_back()
     let manifest = open_with(&sim, config).unwrap();
     assert!(manifest.index() == index);
     assert_eq!(manifest.replayed().rejected.len(), 1);
+    assert_eq!(manifest.metrics().crc_error_count, 1, "damage met");
+}
+
+/// A sealed chunk that cannot be read must not keep the others from the store, nor
+/// records from being committed in time.
+#[test]
+fn a_damaged_chunk_waits_alone() {
+    let sim = SimStorage::new();
+    let config = ManifestConfig { commit_ms: 20, rotation_ms: 0, ..tiered() };
+    let manifest = open_with(&sim, config).unwrap();
+    for _ in 0..4 {
+        seal_one(&manifest);
+    }
+    let damaged = reader(&sim).layout().chunk_path(0);
+    sim.flip_bit(&damaged, 70 * 8).unwrap();
+    let store = FlakyStore::new(0);
+    manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
+    manifest.tend().unwrap();
+    let is_stored = |index| store.head(&manifest_key("", STREAM, index)).unwrap().is_some();
+    assert_eq!([0, 1, 2, 3].map(is_stored), [false, true, true, true]);
+    record_one(&manifest).unwrap();
+    let ordinal = manifest.next_record() - 1;
+    let wait = manifest.tend().unwrap().unwrap();
+    assert_eq!(wait.as_millis(), 20);
+    sim.clock().advance_ms(20);
+    manifest.tend().unwrap();
+    assert!(manifest.committed() > ordinal, "committed in time");
+    manifest.snapshot().unwrap();
+    manifest.tend().unwrap();
+    assert_eq!(chunks(&sim)[0], 0, "it is not in the store, so it stays");
+    let metrics = manifest.metrics();
+    assert!(metrics.crc_error_count > 0 && metrics.upload_failures > 0, "{metrics:?}");
+    // It can be read again, as after a restore.
+    sim.flip_bit(&damaged, 70 * 8).unwrap();
+    let wait = manifest.tend().unwrap().unwrap();
+    sim.clock().advance_ms(wait.as_millis() as u64);
+    manifest.tend().unwrap();
+    assert!(is_stored(0));
 }
 
 #[test]

@@ -1,0 +1,71 @@
+"""Reads logs in a process whose address space holds three segments more: a log, a small one.
+
+Prints what each way to read found.
+"""
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+import aof2
+import aof2.spark
+import pyarrow as pa
+import pyarrow.compute as pc
+from aof2.spark.open_logs import OPEN_LOGS
+from aof2.spark.pipelines.copy import _compare, _Pair
+from aof2.spark.pipelines.verify import _verify_split
+from aof2.spark.rdd import read_options
+
+log, small = sys.argv[1:]
+
+
+def by_batches(path: str) -> int:
+    """Bytes of all payloads, as a task of a query reads them."""
+    batches = aof2.spark.read_partition(split_of(path), format="arrow", columns=["payload"])
+    return sum(pc.sum(pc.binary_length(batch["payload"])).as_py() for batch in batches)
+
+
+def by_records(path: str) -> int:
+    """The same, as tasks of an RDD read them."""
+    return sum(len(record) for record in aof2.spark.read_partition(split_of(path)))
+
+
+def verified(path: str) -> int:
+    """Records that a task of the pipeline found intact."""
+    return sum(_verify_split(split_of(path)).intact.values())
+
+
+def compared(path: str) -> int:
+    """Records that a task compared with themselves: two readers side by side."""
+    (piece,) = split_of(path).pieces
+    return _compare(_Pair(piece, piece, read_options(path, {})))
+
+
+def by_one_reader(path: str) -> str:
+    """What a reader says that keeps everything mapped."""
+    try:
+        for _ in pa.RecordBatchReader.from_stream(aof2.open(path).scan_arrow()):
+            pass
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+    return "everything was mapped"
+
+
+def split_of(path: str) -> aof2.spark.Split:
+    """All records as one task."""
+    (split,) = aof2.spark.partitions(path, minPartitions=1, maxBytesPerPartition="1g")
+    return split
+
+
+WAYS = (by_batches, by_records, verified, compared, by_one_reader)
+# What is allocated once for good is not to be counted.
+for way in WAYS:
+    way(small)
+OPEN_LOGS.clear()
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+with aof2.open(log) as reader:
+    segment_bytes = max(segment.file_bytes for segment in reader.segments())
+limit_bytes = pages * resource.getpagesize() + 3 * segment_bytes
+resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+print(json.dumps({way.__name__: way(log) for way in WAYS}))

@@ -88,12 +88,12 @@ fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disag
     };
     let reader = ManifestReader::new(Arc::clone(storage), layout.root(), identity.stream_id);
     let (index, _) = replay(&reader, &SystemClock)?;
-    let mut found = judge(&index, &scanned(&survey, &index));
+    let mut found = judge(&index, &survey);
     if found.iter().any(|disagreement| disagreement.is_damage) {
         // A writer may have sealed a segment, and recorded it, since the files were
         // looked at. What is wrong is wrong before and after.
-        let again = Survey::take(&**storage, layout)?;
-        let again = judge(&index, &scanned(&again, &index));
+        let again = Survey::take(&**storage, layout, &LocalStore)?;
+        let again = judge(&index, &again);
         let is_same = |a: &Disagreement, b: &Disagreement| {
             (a.divergence.segment_id, a.divergence.kind)
                 == (b.divergence.segment_id, b.divergence.kind)
@@ -114,17 +114,23 @@ fn scanned(survey: &Survey, index: &ManifestIndex) -> Vec<ScannedSegment> {
         .collect()
 }
 
-fn judge(index: &ManifestIndex, files: &[ScannedSegment]) -> Vec<Disagreement> {
+fn judge(index: &ManifestIndex, survey: &Survey) -> Vec<Disagreement> {
+    let files = scanned(survey, index);
+    // A crash may come between the removal of a file that another tier holds, and its
+    // record.
+    let is_away = |id: SegmentId| survey.found.iter().any(|f| f.is_away && f.name.segment_id == id);
     let inside = |id: SegmentId| {
         let first = files.iter().map(|f| f.segment_id).min();
         let last = files.iter().map(|f| f.segment_id).max();
         first.is_some_and(|first| first < id) && last.is_some_and(|last| id < last)
     };
-    let judged = find_divergences(index, files).into_iter().map(|divergence| {
+    let judged = find_divergences(index, &files).into_iter().map(|divergence| {
         let is_damage = match divergence.kind {
             DivergenceKind::NotInManifest | DivergenceKind::SealNotInManifest => false,
             // Retention takes the oldest; one from the middle was lost.
-            DivergenceKind::NotOnDisk => inside(divergence.segment_id),
+            DivergenceKind::NotOnDisk => {
+                inside(divergence.segment_id) && !is_away(divergence.segment_id)
+            }
             _ => true,
         };
         Disagreement { divergence, is_damage }

@@ -76,6 +76,8 @@ struct Torture {
     format: SegmentFormat,
     /// Old segments go while the writer runs.
     trims: bool,
+    /// Segments are compressed, and their files go, while the writer runs.
+    tiers: bool,
 }
 
 impl Torture {
@@ -87,9 +89,21 @@ impl Torture {
         config
     }
 
-    fn settings(self, round: u32) -> [(&'static str, u64); 3] {
+    fn open(self, root: &Path) -> Result<Aof> {
+        let tiers = TierConfig { hot_bytes: 256 << 10, compression_level: 1, ..Default::default() };
+        let manager =
+            ManagerConfig { tiers: self.tiers.then_some(tiers), ..ManagerConfig::for_one_stream() };
+        AofManager::new(manager)?.open(self.config(root))
+    }
+
+    fn settings(self, round: u32) -> [(&'static str, u64); 4] {
         let compact = u64::from(self.format == SegmentFormat::Compact);
-        [("COMPACT", compact), ("TRIMS", u64::from(self.trims)), ("ROUND", u64::from(round))]
+        [
+            ("COMPACT", compact),
+            ("TRIMS", u64::from(self.trims)),
+            ("TIERS", u64::from(self.tiers)),
+            ("ROUND", u64::from(round)),
+        ]
     }
 
     fn from_settings() -> Self {
@@ -97,7 +111,11 @@ impl Torture {
             0 => SegmentFormat::Full,
             _ => SegmentFormat::Compact,
         };
-        Self { format, trims: support::setting("TRIMS", 0) == 1 }
+        Self {
+            format,
+            trims: support::setting("TRIMS", 0) == 1,
+            tiers: support::setting("TIERS", 0) == 1,
+        }
     }
 }
 
@@ -108,8 +126,8 @@ fn helper_process() {
     if support::role().is_none() {
         return;
     }
-    let config = Torture::from_settings().config(&support::root());
-    let log = Aof::open(config).expect("the victim opens the log");
+    let torture = Torture::from_settings();
+    let log = torture.open(&support::root()).expect("the victim opens the log");
     let round = support::setting("ROUND", 0) as u32;
     tell(format_args!("open {}.", log.watermarks().durable));
     let threads: Vec<_> = (0..THREADS)
@@ -336,7 +354,7 @@ fn torture(torture: Torture, rounds: u64) {
         check_unrecovered(&root, &mut model, &unsettled);
         // Sometimes the next victim finds what this one left, and is killed over it.
         if rng.below(3) > 0 {
-            let log = Aof::open(torture.config(&root)).expect("a killed log opens");
+            let log = torture.open(&root).expect("a killed log opens");
             check_recovered(&log, &mut model, &unsettled, round % 8 == 0);
             unsettled = Reports::default();
             if rng.below(2) > 0 {
@@ -344,7 +362,7 @@ fn torture(torture: Torture, rounds: u64) {
             }
         }
     }
-    let log = Aof::open(torture.config(&root)).unwrap();
+    let log = torture.open(&root).unwrap();
     check_recovered(&log, &mut model, &unsettled, true);
     model.check_sequences();
     println!("{} records survived in {} segments", model.end(), log.segments().len());
@@ -357,15 +375,22 @@ fn rounds(share: u64) -> u64 {
 
 #[test]
 fn what_a_killed_writer_reported_is_there() {
-    torture(Torture { format: SegmentFormat::Full, trims: false }, rounds(50));
+    torture(Torture { format: SegmentFormat::Full, trims: false, tiers: false }, rounds(50));
 }
 
 #[test]
 fn what_a_killed_writer_reported_is_there_in_the_compact_format() {
-    torture(Torture { format: SegmentFormat::Compact, trims: false }, rounds(25));
+    torture(Torture { format: SegmentFormat::Compact, trims: false, tiers: false }, rounds(25));
 }
 
 #[test]
 fn what_a_killed_writer_reported_is_there_while_old_segments_go() {
-    torture(Torture { format: SegmentFormat::Full, trims: true }, rounds(25));
+    torture(Torture { format: SegmentFormat::Full, trims: true, tiers: false }, rounds(25));
+}
+
+#[test]
+fn what_a_killed_writer_reported_is_there_while_segments_move_between_tiers() {
+    for format in [SegmentFormat::Full, SegmentFormat::Compact] {
+        torture(Torture { format, trims: format == SegmentFormat::Full, tiers: true }, rounds(25));
+    }
 }

@@ -55,6 +55,13 @@ struct Here {
     ahead: Option<ReadAhead>,
 }
 
+/// An opened segment, or window of it.
+struct Spot {
+    entry: Arc<SegmentEntry>,
+    segment: Arc<Segment>,
+    ahead: Option<ReadAhead>,
+}
+
 /// What a lookup in a segment is for: which window it needs.
 #[derive(Clone, Copy, Debug)]
 enum Want {
@@ -120,7 +127,7 @@ impl Cursor {
             self.here = None;
             return Ok(());
         };
-        let (segment, ahead) = self.open(&entry, Want::Offset(offset))?;
+        let Spot { entry, segment, ahead } = self.open(entry, Want::Offset(offset))?;
         let end = self.readable_end(&entry, &segment)?;
         if offset > entry.meta.first_offset {
             self.recall(&entry, &segment);
@@ -133,7 +140,8 @@ impl Cursor {
 
     fn seek_id(&mut self, id: RecordId) -> Result<()> {
         let entry = self.find_entry(id)?;
-        let (segment, ahead) = self.open(&entry, Want::Position(id.segment_offset()))?;
+        let want = Want::Position(id.segment_offset());
+        let Spot { entry, segment, ahead } = self.open(entry, want)?;
         let end = self.readable_end(&entry, &segment)?;
         self.recall(&entry, &segment);
         let found = segment.find_position(id.segment_offset(), end, self.source.remembers());
@@ -166,7 +174,8 @@ impl Cursor {
             if too_old || gone || entry.damage.is_some() {
                 continue;
             }
-            let (segment, ahead) = self.open(&entry, Want::Timestamp(timestamp_ms))?;
+            let want = Want::Timestamp(timestamp_ms);
+            let Spot { entry, segment, ahead } = self.open(entry, want)?;
             let end = self.readable_end(&entry, &segment)?;
             self.recall(&entry, &segment);
             let found = segment.find_timestamp(timestamp_ms, end, self.source.remembers());
@@ -200,7 +209,7 @@ impl Cursor {
 
     /// Stands before the first record of a segment.
     fn enter_start(&mut self, entry: Arc<SegmentEntry>) -> Result<()> {
-        let (segment, ahead) = self.open(&entry, Want::Start)?;
+        let Spot { entry, segment, ahead } = self.open(entry, Want::Start)?;
         let point = IndexPoint {
             position: SEGMENT_HEADER_LEN as u32,
             offset: entry.meta.first_offset,
@@ -224,14 +233,12 @@ impl Cursor {
         }
     }
 
-    /// The segment, or the window of it that is wanted.
-    fn open(
-        &self,
-        entry: &Arc<SegmentEntry>,
-        want: Want,
-    ) -> Result<(Arc<Segment>, Option<ReadAhead>)> {
-        match self.open_copy(entry)? {
-            Opened::Whole(segment) => Ok((segment, None)),
+    /// The segment, or the window of it that is wanted. The entry may be a newer one: the
+    /// segment may have moved to another tier since it was looked up.
+    fn open(&self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
+        let (entry, opened) = self.open_copy(entry)?;
+        match opened {
+            Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None }),
             Opened::Away(artifact) => {
                 let index = artifact.index();
                 let frame = match want {
@@ -242,27 +249,37 @@ impl Cursor {
                 };
                 let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
                 let window = self.source.table().window(&artifact, frame);
-                let window = window.inspect_err(|error| self.note(error))?;
-                Ok((window, Some(ReadAhead::behind(artifact, frame))))
+                let segment = window.inspect_err(|error| self.note(error))?;
+                Ok(Spot { entry, segment, ahead: Some(ReadAhead::behind(artifact, frame)) })
             }
         }
     }
 
-    fn open_copy(&self, entry: &Arc<SegmentEntry>) -> Result<Opened> {
-        let table = self.source.table();
-        match table.open(self.source.storage(), entry) {
-            Err(AofError::Trimmed { earliest }) => {
-                // Its file is gone; only a new look tells where it is now, and which
-                // others are.
-                self.source.refresh()?;
-                if let Some(moved) = table.find(entry.meta.segment_id.as_u32())
-                    && !Arc::ptr_eq(&moved, entry)
-                {
-                    return table.open(self.source.storage(), &moved);
-                }
-                Err(AofError::Trimmed { earliest: earliest.max(table.earliest()) })
+    fn open_copy(&self, entry: Arc<SegmentEntry>) -> Result<(Arc<SegmentEntry>, Opened)> {
+        let (table, storage) = (self.source.table(), self.source.storage());
+        let error = match table.open(storage, &entry) {
+            Ok(opened) => return Ok((entry, opened)),
+            Err(error) => error,
+        };
+        let is_gone = matches!(error, AofError::Trimmed { .. })
+            || error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        if !is_gone {
+            self.note(&error);
+            return Err(error);
+        }
+        // Its file is gone; only a new look tells where it is now, and which others are.
+        self.source.refresh()?;
+        match table.find(entry.meta.segment_id.as_u32()) {
+            Some(moved) if !Arc::ptr_eq(&moved, &entry) => {
+                let opened = table.open(storage, &moved)?;
+                Ok((moved, opened))
             }
-            opened => opened.inspect_err(|error| self.note(error)),
+            _ => Err(match error {
+                AofError::Trimmed { earliest } => {
+                    AofError::Trimmed { earliest: earliest.max(table.earliest()) }
+                }
+                error => error,
+            }),
         }
     }
 
@@ -602,7 +619,7 @@ impl Cursor {
         {
             return Err(AofError::NoSuchRecord(id));
         }
-        let (segment, _) = cursor.open(&entry, Want::Position(position))?;
+        let Spot { entry, segment, .. } = cursor.open(entry, Want::Position(position))?;
         let end = cursor.readable_end(&entry, &segment)?;
         let fault = match segment.record_at(position, end, true) {
             Ok(Some(record)) if record.gap().is_none() => {

@@ -10,7 +10,8 @@
 
 `Aof.open` opens a log for writing, one process at a time; `open` for reading, in any
 process, while a writer may run. `verify` checks every byte, `repair` quarantines damage.
-`Manifest` tells what happened to the segments of a log that records it.
+`Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
+log keeps a budget of segment files and compresses the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from aof2._aof2 import (
     RecordId,
     RecordIds,
     Scan,
+    Tiers,
     __version__,
     open,
     repair,
@@ -41,11 +43,13 @@ from aof2._errors import (
     InvalidConfig,
     InvalidRecord,
     IoError,
+    LastCopy,
     Locked,
     NotALog,
     PastEnd,
     Poisoned,
     RecordNotFound,
+    SegmentNotFound,
     Timeout,
     Trimmed,
     WouldBlock,
@@ -70,6 +74,8 @@ from aof2._types import (
     RetentionReport,
     Segment,
     SegmentCheck,
+    TierMetrics,
+    TierStatus,
     VerifyProgress,
     VerifyReport,
     Watermarks,
@@ -94,6 +100,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidRecord",
     "IoError",
+    "LastCopy",
     "Locked",
     "LostRange",
     "Manifest",
@@ -121,6 +128,10 @@ __all__ = [
     "Scan",
     "Segment",
     "SegmentCheck",
+    "SegmentNotFound",
+    "TierMetrics",
+    "TierStatus",
+    "Tiers",
     "Timeout",
     "Trimmed",
     "VerifyProgress",

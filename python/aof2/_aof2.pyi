@@ -13,6 +13,7 @@ from aof2._manifest_types import (
     ManifestReport,
 )
 from aof2._types import (
+    Admission,
     EndLike,
     Format,
     Level,
@@ -24,6 +25,7 @@ from aof2._types import (
     Segment,
     StartLike,
     StrPath,
+    TierStatus,
     VerifyProgress,
     VerifyReport,
     Visibility,
@@ -43,6 +45,7 @@ __all__ = [
     "RecordId",
     "RecordIds",
     "Scan",
+    "Tiers",
     "__version__",
     "open",
     "repair",
@@ -253,6 +256,8 @@ class Aof(ReadableLog):
         open_segments_max: int | None = None,
         ext_id: int | None = None,
         manifest_mode: ManifestMode = "disabled",
+        tiers: Tiers | None = None,
+        hot_bytes: SupportsIndex | None = None,
         manager: AofManager | None = None,
     ) -> Aof: ...
     @property
@@ -309,6 +314,12 @@ class Aof(ReadableLog):
         before_offset: SupportsIndex | None = None,
         action: RetentionAction = "delete",
     ) -> RetentionReport: ...
+    def tiers(self) -> TierStatus: ...
+    def evict(self, segment_id: SupportsIndex) -> int: ...
+    def hydrate(self, segment_id: SupportsIndex, *, timeout: float | None = None) -> int: ...
+    def prefetch(self, segment_id: SupportsIndex) -> None: ...
+    def pin(self, segment_id: SupportsIndex, *, timeout: float | None = None) -> None: ...
+    def unpin(self, segment_id: SupportsIndex) -> bool: ...
     @property
     def manifest_mode(self) -> ManifestMode: ...
     def set_manifest_mode(self, mode: ManifestMode) -> None: ...
@@ -344,9 +355,48 @@ class ManifestFiles:
     def verify(self) -> ManifestReport: ...
 
 @final
+class Tiers:
+    def __new__(
+        cls,
+        *,
+        hot_bytes: SupportsIndex = 1073741824,
+        admission: Admission = "elastic",
+        compression_level: SupportsIndex = 3,
+        frame_bytes: SupportsIndex = 262144,
+        jobs_max: SupportsIndex = 1,
+        activations_max: SupportsIndex = 1024,
+        retry_ms: SupportsIndex = 500,
+        retry_ms_max: SupportsIndex = 60000,
+    ) -> Self: ...
+    @property
+    def hot_bytes(self) -> int: ...
+    @property
+    def admission(self) -> Admission: ...
+    @property
+    def compression_level(self) -> int: ...
+    @property
+    def frame_bytes(self) -> int: ...
+    @property
+    def jobs_max(self) -> int: ...
+    @property
+    def activations_max(self) -> int: ...
+    @property
+    def retry_ms(self) -> int: ...
+    @property
+    def retry_ms_max(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
+
+@final
 class AofManager:
     def __new__(
-        cls, worker_threads: SupportsIndex = 2, blocking_threads_max: SupportsIndex = 16
+        cls,
+        worker_threads: SupportsIndex = 2,
+        blocking_threads_max: SupportsIndex = 16,
+        *,
+        tiers: Tiers | None = None,
     ) -> Self: ...
     def open(self, path: StrPath, **options: Unpack[OpenOptions]) -> Aof: ...
     @property

@@ -60,7 +60,7 @@ class WouldBlock(Error, BlockingIOError):
     """A call that does not wait would have had to. Nothing was written."""
 
     kind: str
-    """What it would have waited for: "admission", "rollover" or "flush"."""
+    """What it would have waited for: "admission", "rollover", "flush" or "hydration"."""
 
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
@@ -126,6 +126,28 @@ class Trimmed(Error, LookupError):
 
 class RecordNotFound(Error, LookupError):
     """No record has this id."""
+
+
+class SegmentNotFound(Error, LookupError):
+    """The log has no sealed segment with this number."""
+
+    segment_id: int
+    """Segment that was asked for."""
+
+    def __init__(self, message: str, *, segment_id: int) -> None:
+        super().__init__(message)
+        self.segment_id = segment_id
+
+
+class LastCopy(Error, RuntimeError):
+    """The segment stays where it is: no other tier holds a copy of it."""
+
+    segment_id: int
+    """The segment."""
+
+    def __init__(self, message: str, *, segment_id: int) -> None:
+        super().__init__(message)
+        self.segment_id = segment_id
 
 
 class PastEnd(Error, IndexError):

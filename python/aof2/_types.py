@@ -24,6 +24,10 @@ Format: TypeAlias = Literal["full", "compact"]
 """Record layout of a log."""
 RetentionAction: TypeAlias = Literal["delete", "archive"]
 """What happens to a segment that retention lets go."""
+Admission: TypeAlias = Literal["elastic", "strict"]
+"""What a writer does when the hot tier is full: goes on, or waits."""
+Residency: TypeAlias = Literal["hot", "warm"]
+"""The nearest tier that holds a segment."""
 StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
 """Where to begin: a logical offset, a record, or an aware datetime."""
 EndLike: TypeAlias = "int | RecordId | datetime | None"
@@ -31,7 +35,7 @@ EndLike: TypeAlias = "int | RecordId | datetime | None"
 
 
 class OpenOptions(TypedDict, total=False):
-    """Options of `AofManager.open`, the same as those of `Aof.open`."""
+    """Options of `AofManager.open`, the same as those of `Aof.open` but `tiers`."""
 
     name: str | None
     format: Format
@@ -50,6 +54,7 @@ class OpenOptions(TypedDict, total=False):
     open_segments_max: int | None
     ext_id: int | None
     manifest_mode: ManifestMode
+    hot_bytes: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Watermarks:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment file of a log.
+    """One segment of a log.
 
     >>> rid = log.append(b"hello")
     >>> segment = log.segments()[0]
@@ -81,13 +86,13 @@ class Segment:
     segment_id: int
     """Its number, as in `RecordId.segment_index`."""
     path: str
-    """Its file."""
+    """Its file; where it would be, if the segment is warm."""
     first_offset: int
     """Logical offset of its first record."""
     record_count: int
     """Records in it; for the active segment those appended so far."""
     file_bytes: int
-    """Length of the file."""
+    """Length of the file; a sealed one has a hole behind its records."""
     used_bytes: int
     """Bytes of header and records."""
     is_sealed: bool
@@ -98,8 +103,77 @@ class Segment:
     """Largest timestamp of its records, once sealed."""
     ext_id: int | None
     """Your own number, once sealed; see `Aof.set_ext_id`."""
+    residency: Residency
+    """The nearest tier that holds it: "hot", as a file, or "warm", compressed."""
+    warm_bytes: int | None
+    """Bytes of its compressed copy, if there is one."""
     damage: str | None
     """What was found wrong with it when the log was opened."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TierMetrics:
+    """What moved between the tiers of a log since it was opened.
+
+    >>> import aof2
+    >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    ...     rid = orders.append(b"hello" * 1000)
+    ...     orders.seal()
+    ...     gone_bytes = orders.evict(0)
+    ...     moved = orders.tiers().metrics
+    >>> moved.evictions, moved.compressed_raw_bytes > moved.compressed_bytes
+    (1, True)
+    """
+
+    evictions: int
+    """Segments that left the hot tier."""
+    failures: int
+    """Moves that failed; they are tried again."""
+    compressions: int
+    """Segments compressed."""
+    compressed_raw_bytes: int
+    """Their bytes before."""
+    compressed_bytes: int
+    """Their bytes after."""
+    compression_seconds: float
+    """Time it took."""
+    hydrations: int
+    """Segments that came back."""
+    hydration_seconds: float
+    """Time it took."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TierStatus:
+    """What the tiers of a log hold now.
+
+    >>> import aof2
+    >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers(hot_bytes=1 << 20)) as orders:
+    ...     status = orders.tiers()
+    >>> status.hot_bytes_max, status.stream_hot_bytes_max, status.warm_segments
+    (1048576, None, 0)
+    """
+
+    hot_segments: int
+    """Segments in the hot tier, those being written included."""
+    hot_bytes: int
+    """Their bytes, as they count for the budget."""
+    hot_bytes_max: int
+    """Budget of all logs of the manager."""
+    stream_hot_bytes_max: int | None
+    """The log's own limit."""
+    warm_segments: int
+    """Segments with a compressed copy."""
+    warm_bytes: int
+    """Bytes of the copies."""
+    evicted_segments: int
+    """Segments that are in the warm tier only."""
+    pinned_segments: int
+    """Segments that may not leave the hot tier."""
+    activations_pending: int
+    """Segments that somebody asked to come back."""
+    metrics: TierMetrics
+    """What moved."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use aof2_core::io::ForkStamp;
-use aof2_core::{AofConfig, AofError, AppendOptions, Level, RecordFlags, RetentionPolicy};
+use aof2_core::{
+    AofConfig, AofError, AppendOptions, Level, ManagerConfig, RecordFlags, RetentionPolicy,
+    TierConfig,
+};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -12,7 +16,7 @@ use crate::arrow_in::{AppendedArrow, append_arrow};
 use crate::batch;
 use crate::bridge::future_into_py;
 use crate::config::{
-    Flushing, MODES, Other, Retention, SegmentSizes, rename_field, retention_action,
+    Flushing, MODES, Other, OwnTiers, Retention, SegmentSizes, rename_field, retention_action,
 };
 use crate::coroutine::{Coroutine, Next};
 use crate::error::to_py;
@@ -24,6 +28,7 @@ use crate::options;
 use crate::payload::Payload;
 use crate::report;
 use crate::source::{Source, check_not_forked};
+use crate::tiers::{self, Tiers};
 use crate::wait;
 
 /// Payload bytes up to which an append that finds room keeps the GIL: copying them
@@ -59,13 +64,17 @@ impl Aof {
         py: Python<'_>,
         config: AofConfig,
         manager: Option<&AofManager>,
+        tiers: Option<TierConfig>,
         sizes: &SegmentSizes<'_>,
     ) -> PyResult<Py<Self>> {
         let path: PathBuf = config.root_dir.clone();
         let manager = manager.map(AofManager::live).transpose()?;
         let opened = py.detach(|| match manager {
             Some(manager) => manager.open(config),
-            None => aof2_core::Aof::open(config),
+            None => {
+                let alone = ManagerConfig { tiers, ..ManagerConfig::for_one_stream() };
+                aof2_core::AofManager::new(alone)?.open(config)
+            }
         });
         let log = opened.map_err(|error| to_py(rename_field(error, sizes)))?;
         let base = ReadableLog::new(path, Source::Writer(log.clone()));
@@ -140,8 +149,10 @@ impl Aof {
     /// segment_bytes fixes the size of segments; segment_bytes_min and segment_bytes_max
     /// set the window in which it grows with the write rate (powers of two from 64 KiB
     /// to 2 GiB). flush_interval_ms, flush_bytes and max_unflushed_bytes say when
-    /// records become durable without a flush and how much may be at risk. Raises
-    /// `Locked` if another writer has it, `Corrupt`, `ForeignFile`, `InvalidConfig`.
+    /// records become durable without a flush and how much may be at risk. With `tiers`
+    /// only so many bytes of segments stay as they are, and the rest is compressed; the
+    /// manifest is enabled then. Raises `Locked` if another writer has it, `Corrupt`,
+    /// `ForeignFile`, `InvalidConfig`.
     ///
     /// >>> import aof2
     /// >>> log = aof2.Aof.open("data/clicks", segment_bytes=1 << 20, flush_interval_ms=20)
@@ -155,8 +166,9 @@ impl Aof {
             preallocate_segments = None, flush_interval_ms = None, flush_bytes = None,
             max_unflushed_bytes = None, retention_max_age_ms = None, retention_max_bytes = None,
             retention_action = None, sparse_index = None, open_segments_max = None,
-            ext_id = None, manifest_mode = None, manager = None),
-        text_signature = "(path, *, name=None, format='full', segment_bytes=None, segment_bytes_min=None, segment_bytes_max=None, segment_target_bytes=None, preallocate_segments=None, flush_interval_ms=None, flush_bytes=None, max_unflushed_bytes=None, retention_max_age_ms=None, retention_max_bytes=None, retention_action='delete', sparse_index=True, open_segments_max=None, ext_id=None, manifest_mode='disabled', manager=None)"
+            ext_id = None, manifest_mode = None, tiers = None, hot_bytes = None,
+            manager = None),
+        text_signature = "(path, *, name=None, format='full', segment_bytes=None, segment_bytes_min=None, segment_bytes_max=None, segment_target_bytes=None, preallocate_segments=None, flush_interval_ms=None, flush_bytes=None, max_unflushed_bytes=None, retention_max_age_ms=None, retention_max_bytes=None, retention_action='delete', sparse_index=True, open_segments_max=None, ext_id=None, manifest_mode='disabled', tiers=None, hot_bytes=None, manager=None)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn open(
@@ -179,8 +191,11 @@ impl Aof {
         open_segments_max: Maybe<'_>,
         ext_id: Maybe<'_>,
         manifest_mode: Maybe<'_>,
+        tiers: Maybe<'_>,
+        hot_bytes: Maybe<'_>,
         manager: Maybe<'_>,
     ) -> PyResult<Py<Self>> {
+        let mode_given = manifest_mode.is_some();
         let other = Other { name, format, sparse_index, open_segments_max, ext_id, manifest_mode };
         let mut config = other.config(args::path("path", path)?)?;
         let sizes = SegmentSizes {
@@ -206,8 +221,17 @@ impl Aof {
                     .cast::<AofManager>()
                     .map_err(|_| wrong_type("manager", "an AofManager or None", given))
             })
-            .transpose()?;
-        Self::open_config(py, config, manager.map(Bound::get), &sizes)
+            .transpose()?
+            .map(Bound::get);
+        let tiers = Tiers::of(&tiers)?;
+        if tiers.is_some() && manager.is_some() {
+            return Err(PyValueError::new_err(
+                "tiers belong to the manager; give them to AofManager and leave them out here",
+            ));
+        }
+        let has_tiers = tiers.is_some() || manager.is_some_and(AofManager::has_tiers);
+        OwnTiers { hot_bytes, has_tiers }.apply(&mut config, mode_given)?;
+        Self::open_config(py, config, manager, tiers, &sizes)
     }
 
     /// The longest payload that can be appended.
@@ -547,6 +571,125 @@ impl Aof {
         report::retention(py, &report)
     }
 
+    /// What the hot and warm tier hold and did. `InvalidConfig` if the log has none.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     gone_bytes = orders.evict(0)
+    /// ...     status = orders.tiers()
+    /// >>> status.warm_segments, status.evicted_segments, status.metrics.evictions
+    /// (1, 1, 1)
+    fn tiers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.live()?;
+        let status = py.detach(|| log.tiers()).map_err(tiers::explain)?;
+        tiers::status(py, &status)
+    }
+
+    /// Compresses a sealed segment, removes its file, and returns the bytes of header and
+    /// records that were in it; 0 if there was no file. It is read as before.
+    ///
+    /// If Ctrl-C ends the wait, it leaves all the same. Raises `SegmentNotFound` if no
+    /// sealed segment has this id.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     orders.evict(0), orders.segments()[0].residency, bytes(orders.read(rid))
+    /// (104, 'warm', b'hello')
+    fn evict(&self, py: Python<'_>, segment_id: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let log = self.live()?.clone();
+        let segment_id = unsigned("segment_id", segment_id)?;
+        tiers::done_aside(py, move || log.evict(segment_id), || {})
+    }
+
+    /// Brings a segment back to the hot tier and returns its bytes once it is there; 0 if
+    /// it was there. The budget goes on to hold: `pin` keeps it there.
+    ///
+    /// `Timeout` if that takes longer than `timeout` seconds; it comes back all the same,
+    /// also if Ctrl-C ends the wait. `WouldBlock` if activations_max wait already.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     orders.evict(0), orders.hydrate(0), orders.hydrate(0)
+    /// (104, 104, 0)
+    #[pyo3(
+        signature = (segment_id, *, timeout = None),
+        text_signature = "($self, segment_id, *, timeout=None)"
+    )]
+    fn hydrate(
+        &self,
+        py: Python<'_>,
+        segment_id: &Bound<'_, PyAny>,
+        timeout: Maybe<'_>,
+    ) -> PyResult<u64> {
+        let log = self.live()?.clone();
+        let segment_id = unsigned("segment_id", segment_id)?;
+        let timeout = self::timeout(&timeout)?;
+        tiers::done_aside(py, move || log.hydrate(segment_id, timeout), || {})
+    }
+
+    /// Asks for a segment to come back to the hot tier, and does not wait for it.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     gone_bytes = orders.evict(0)
+    /// ...     orders.prefetch(0)
+    fn prefetch(&self, py: Python<'_>, segment_id: &Bound<'_, PyAny>) -> PyResult<()> {
+        let log = self.live()?;
+        let segment_id = unsigned("segment_id", segment_id)?;
+        py.detach(|| log.prefetch(segment_id)).map_err(tiers::explain)
+    }
+
+    /// Keeps a segment in the hot tier, bringing it back if need be, until `unpin` or until
+    /// the log is closed. It counts for the budget.
+    ///
+    /// `Timeout` if it is not there within `timeout` seconds: then, and if Ctrl-C ends the
+    /// wait, it is not pinned.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     orders.pin(0)
+    /// ...     orders.tiers().pinned_segments, orders.unpin(0), orders.unpin(0)
+    /// (1, True, False)
+    #[pyo3(
+        signature = (segment_id, *, timeout = None),
+        text_signature = "($self, segment_id, *, timeout=None)"
+    )]
+    fn pin(
+        &self,
+        py: Python<'_>,
+        segment_id: &Bound<'_, PyAny>,
+        timeout: Maybe<'_>,
+    ) -> PyResult<()> {
+        let log = self.live()?.clone();
+        let segment_id = unsigned("segment_id", segment_id)?;
+        let timeout = self::timeout(&timeout)?;
+        let abandoned = log.clone();
+        let unpin = move || drop(abandoned.unpin(segment_id));
+        tiers::done_aside(py, move || log.pin(segment_id, timeout), unpin)
+    }
+
+    /// Lets a pinned segment leave the hot tier again. Returns whether it was pinned.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     orders.unpin(0)
+    /// False
+    fn unpin(&self, py: Python<'_>, segment_id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let log = self.live()?;
+        let segment_id = unsigned("segment_id", segment_id)?;
+        py.detach(|| log.unpin(segment_id)).map_err(tiers::explain)
+    }
+
     /// Whether what happens to segments is recorded: "disabled", "shadow" or "enabled".
     ///
     /// >>> log.manifest_mode
@@ -638,15 +781,16 @@ impl Aof {
         manifest::divergences(py, &found)
     }
 
-    /// Figures of the stream: counters, gauges, and histograms as dicts.
+    /// Figures of the stream: counters, gauges, and histograms as dicts; those of the
+    /// `manifest` and the `tiers`, if it has them, as dicts too.
     ///
     /// >>> rid = log.append(b"hello")
     /// >>> log.metrics()["appended_records"]
     /// 1
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let log = self.live()?;
-        let snapshot = py.detach(|| log.metrics());
-        report::metrics(py, &snapshot)
+        let (snapshot, tiers) = py.detach(|| (log.metrics(), log.tiers().ok()));
+        report::metrics(py, &snapshot, tiers.as_ref())
     }
 
     /// The figures in the Prometheus text format.
@@ -655,6 +799,9 @@ impl Aof {
     /// aof2_appended_records_total{stream="events"} 0
     fn metrics_text(&self, py: Python<'_>) -> PyResult<String> {
         let log = self.live()?;
-        Ok(py.detach(|| log.metrics().to_prometheus()))
+        Ok(py.detach(|| {
+            let tiers = log.tiers().map(|tiers| tiers.to_prometheus(log.name()));
+            log.metrics().to_prometheus() + &tiers.unwrap_or_default()
+        }))
     }
 }

@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::args::{Maybe, flag_or, text, unsigned_if, word_or};
+use crate::error::to_py;
 
 /// The modes of a manifest.
 pub const MODES: [(&str, ManifestMode); 3] = [
@@ -130,6 +131,30 @@ impl Other<'_> {
         config.manifest_mode =
             word_or("manifest_mode", &self.manifest_mode, &MODES, ManifestMode::Disabled)?;
         Ok(config)
+    }
+}
+
+/// What a log is told about its tiers, besides what holds for all logs of its manager.
+pub struct OwnTiers<'py> {
+    pub hot_bytes: Maybe<'py>,
+    /// Whether there are any, from its own options or its manager.
+    pub has_tiers: bool,
+}
+
+impl OwnTiers<'_> {
+    /// Refuses what would not be heeded.
+    pub fn apply(&self, config: &mut AofConfig, mode_given: bool) -> PyResult<()> {
+        config.hot_bytes = unsigned_if("hot_bytes", &self.hot_bytes)?;
+        let refuse = |field, reason: &str| {
+            Err(to_py(AofError::InvalidConfig { field, reason: reason.into() }))
+        };
+        if config.hot_bytes.is_some() && !self.has_tiers {
+            return refuse("hot_bytes", "needs tiers: an AofManager with tiers=aof2.Tiers(...)");
+        }
+        if self.has_tiers && mode_given && config.manifest_mode != ManifestMode::Enabled {
+            return refuse("manifest_mode", "must be \"enabled\" for a log with tiers");
+        }
+        Ok(())
     }
 }
 

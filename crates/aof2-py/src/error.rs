@@ -55,6 +55,14 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             "Trimmed"
         }
         AofError::NoSuchRecord(_) => "RecordNotFound",
+        AofError::NoSuchSegment(segment_id) => {
+            attributes.set_item("segment_id", segment_id.as_u64())?;
+            "SegmentNotFound"
+        }
+        AofError::LastCopy(segment_id) => {
+            attributes.set_item("segment_id", segment_id.as_u64())?;
+            "LastCopy"
+        }
         AofError::PastEnd { offset, end } => {
             attributes.set_item("offset", offset)?;
             attributes.set_item("end", end)?;

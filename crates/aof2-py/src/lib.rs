@@ -28,6 +28,7 @@ mod records;
 mod report;
 mod scan;
 mod source;
+mod tiers;
 mod time;
 mod turn;
 mod verify;
@@ -60,6 +61,8 @@ mod _aof2 {
     use crate::record::Record;
     #[pymodule_export]
     use crate::scan::Scan;
+    #[pymodule_export]
+    use crate::tiers::Tiers;
     #[pymodule_export]
     use crate::verify::{repair, verify};
 

@@ -11,9 +11,10 @@ use crate::aof::Aof;
 use crate::args::{Maybe, unsigned_if};
 use crate::error::to_py;
 use crate::source::check_not_forked;
+use crate::tiers::Tiers;
 
 /// Runs the background work of many logs on one set of threads. Without one, every log
-/// has its own.
+/// has its own. With `tiers` the logs share a budget of segment files, see `Tiers`.
 ///
 /// >>> import aof2
 /// >>> with aof2.AofManager() as manager:
@@ -26,6 +27,7 @@ use crate::source::check_not_forked;
 #[pyclass(module = "aof2", frozen)]
 pub struct AofManager {
     manager: aof2_core::AofManager,
+    has_tiers: bool,
     is_shut_down: AtomicBool,
     stamp: ForkStamp,
 }
@@ -39,21 +41,28 @@ impl AofManager {
             false => Ok(&self.manager),
         }
     }
+
+    /// Whether its logs have tiers.
+    pub fn has_tiers(&self) -> bool {
+        self.has_tiers
+    }
 }
 
 #[pymethods]
 impl AofManager {
     #[new]
     #[pyo3(
-        signature = (worker_threads = None, blocking_threads_max = None),
-        text_signature = "(worker_threads=2, blocking_threads_max=16)"
+        signature = (worker_threads = None, blocking_threads_max = None, *, tiers = None),
+        text_signature = "(worker_threads=2, blocking_threads_max=16, *, tiers=None)"
     )]
     fn new(
         py: Python<'_>,
         worker_threads: Maybe<'_>,
         blocking_threads_max: Maybe<'_>,
+        tiers: Maybe<'_>,
     ) -> PyResult<Self> {
-        let mut config = ManagerConfig::default();
+        let mut config = ManagerConfig { tiers: Tiers::of(&tiers)?, ..ManagerConfig::default() };
+        let has_tiers = config.tiers.is_some();
         if let Some(count) = unsigned_if("worker_threads", &worker_threads)? {
             config.worker_threads = count;
         }
@@ -61,10 +70,12 @@ impl AofManager {
             config.blocking_threads_max = count;
         }
         let manager = py.detach(|| aof2_core::AofManager::new(config)).map_err(to_py)?;
-        Ok(Self { manager, is_shut_down: AtomicBool::new(false), stamp: ForkStamp::now() })
+        let is_shut_down = AtomicBool::new(false);
+        Ok(Self { manager, has_tiers, is_shut_down, stamp: ForkStamp::now() })
     }
 
-    /// Opens a log as `Aof.open` does, with the same options.
+    /// Opens a log as `Aof.open` does, with the same options but `tiers`. Where the manager
+    /// has tiers, hot_bytes is the log's own limit besides the one for all logs.
     ///
     /// >>> import aof2
     /// >>> manager = aof2.AofManager()

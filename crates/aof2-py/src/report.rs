@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use aof2_core::{
     HistogramSnapshot, LostRange, MetricsSnapshot, Problem, ProblemKind, RepairReport,
-    RetentionReport, SegmentCheck, SegmentFormat, SegmentInfo, Severity, VerifyReport, Watermarks,
+    RetentionReport, SegmentCheck, SegmentFormat, SegmentInfo, Severity, TierStatus, VerifyReport,
+    Watermarks,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -28,7 +29,7 @@ impl<'py> Fields<'py> {
         Ok(self)
     }
 
-    fn build(self, class: &str) -> Built<'py> {
+    pub fn build(self, class: &str) -> Built<'py> {
         let py = self.0.py();
         let types = TYPES.get_or_try_init(py, || py.import("aof2._types").map(Bound::unbind))?;
         types.bind(py).getattr(class)?.call((), Some(&self.0))
@@ -86,6 +87,8 @@ fn segment<'py>(py: Python<'py>, info: &SegmentInfo) -> Built<'py> {
         .set("created_ms", info.created_at_ns / 1_000_000)?
         .set("last_timestamp_ms", info.last_timestamp_ms)?
         .set("ext_id", info.ext_id)?
+        .set("residency", info.residency.as_str())?
+        .set("warm_bytes", info.warm_bytes)?
         .set("damage", info.damage.as_ref().map(ToString::to_string))?
         .build("Segment")
 }
@@ -206,7 +209,11 @@ pub fn repair<'py>(py: Python<'py>, report: &RepairReport) -> Built<'py> {
 }
 
 /// All figures as a plain dict.
-pub fn metrics<'py>(py: Python<'py>, m: &MetricsSnapshot) -> PyResult<Bound<'py, PyDict>> {
+pub fn metrics<'py>(
+    py: Python<'py>,
+    m: &MetricsSnapshot,
+    tiers: Option<&TierStatus>,
+) -> PyResult<Bound<'py, PyDict>> {
     let figures = Fields::new(py)
         .set("stream", &m.stream)?
         .set("appended_records", m.appended_records)?
@@ -231,6 +238,7 @@ pub fn metrics<'py>(py: Python<'py>, m: &MetricsSnapshot) -> PyResult<Bound<'py,
         .set("poisoned", m.poisoned)?
         .set("manifest", m.manifest.as_ref().map(|m| crate::manifest::metrics(py, m)).transpose()?)?
         .set("manifest_failures", m.manifest_failures)?
+        .set("tiers", tiers.map(|tiers| crate::tiers::metrics(py, tiers)).transpose()?)?
         .set("append_ns", histogram(py, &m.append_ns)?)?
         .set("flush_ns", histogram(py, &m.flush_ns)?)?
         .set("flush_group", histogram(py, &m.flush_group)?)?

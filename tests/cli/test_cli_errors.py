@@ -41,7 +41,7 @@ def check(code: int, kind: str, *arguments: object, **how: Any) -> dict[str, Any
     return error
 
 
-READING = ["info", "segments", "cat", "tail", "verify", "top"]
+READING = ["info", "segments", "cat", "tail", "verify", "tiers", "top"]
 WRITING = ["seal", "repair"]
 
 
@@ -81,6 +81,8 @@ def test_a_file_instead_of_a_log(tmp_path: Path) -> None:
         ["cat", "a", "--output", "xml"],
         ["trim", "a", "--keep-bytes", "many"],
         ["completion", "tcsh"],
+        ["evict", "a", str(2**64)],
+        ["hydrate", "", "0"],
         # What an unset variable of a script makes of "$LOG".
         *([name, ""] for name in [*READING, *WRITING]),
         ["append", "", "x"],

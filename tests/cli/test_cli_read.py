@@ -49,11 +49,11 @@ def test_info_of_a_damaged_log_still_answers(log: Path) -> None:
 def test_segments_are_as_stored(log: Path, tmp_path: Path) -> None:
     check_golden("segments-json", normal(run("segments", "--json", log).ok().text, tmp_path))
     header, *rows = run("segments", log).ok().text.splitlines()
-    assert header.split("\t")[:4] == ["segment", "state", "first offset", "records"]
-    assert [row.split("\t")[:4] for row in rows] == [
-        ["0", "sealed", "0", "2"],
-        ["1", "sealed", "2", "2"],
-        ["2", "open", "4", "2"],
+    assert header.split("\t")[:5] == ["segment", "state", "tier", "first offset", "records"]
+    assert [row.split("\t")[:5] for row in rows] == [
+        ["0", "sealed", "hot", "0", "2"],
+        ["1", "sealed", "hot", "2", "2"],
+        ["2", "open", "hot", "4", "2"],
     ]
 
 

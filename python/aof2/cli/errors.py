@@ -140,7 +140,8 @@ def _of_log(error: BaseException) -> Failure:
     import aof2
 
     message = str(error)
-    details = _attributes(error, "path", "pid", "offset", "records", "earliest", "end", "field")
+    names = ("path", "pid", "offset", "records", "earliest", "end", "field", "segment_id")
+    details = _attributes(error, *names)
     match error:
         case aof2.Locked():
             hint = "stop that process first; reading (cat, tail, export) needs no lock"
@@ -162,6 +163,9 @@ def _of_log(error: BaseException) -> Failure:
         case aof2.RecordNotFound():
             hint = "ids come from append --ids and cat --json"
             return Failure(ExitCode.NOT_FOUND, "no_such_record", message, hint, details)
+        case aof2.SegmentNotFound():
+            hint = "aof2 segments lists them, aof2 seal closes the active one"
+            return Failure(ExitCode.NOT_FOUND, "no_such_segment", message, hint, details)
         case aof2.InvalidRecord():
             return Failure(ExitCode.USAGE, "invalid_record", message, "", details)
         case aof2.InvalidConfig():

@@ -55,7 +55,10 @@ def _facts(reader: "Reader") -> dict[str, Any]:
         "sealed_count": sum(s.is_sealed for s in segments),
         "record_count": sum(s.record_count for s in segments),
         "used_bytes": sum(s.used_bytes for s in segments),
-        "file_bytes": sum(s.file_bytes for s in segments),
+        "file_bytes": sum(s.file_bytes for s in segments if s.residency == "hot"),
+        "hot_count": sum(s.residency == "hot" for s in segments),
+        "warm_count": sum(s.residency == "warm" for s in segments),
+        "warm_bytes": sum(s.warm_bytes or 0 for s in segments),
         "earliest_offset": earliest,
         "durable_offset": marks.durable,
         "appended_offset": marks.appended,
@@ -111,6 +114,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
             "bytes",
             f"{human_bytes(facts['used_bytes'])} used, files of {human_bytes(facts['file_bytes'])}",
         ),
+        *_tiers_rows(facts),
         (
             "offsets",
             f"{human_count(earliest)} to {human_count(durable - 1)}"
@@ -123,6 +127,15 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("health", _health_text(facts)),
     ]
     return rows + [("damage", f"segment {d['segment_id']}: {d['damage']}") for d in facts["damage"]]
+
+
+def _tiers_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Nothing for a log that never compressed a segment."""
+    if facts["warm_bytes"] == 0:
+        return []
+    hot, warm = human_count(facts["hot_count"]), human_count(facts["warm_count"])
+    compressed = human_bytes(facts["warm_bytes"])
+    return [("tiers", f"{hot} hot, {warm} warm; compressed files of {compressed}")]
 
 
 def _time_text(first_ms: int | None, last_ms: int | None) -> str:

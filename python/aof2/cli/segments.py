@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("segment", is_number=True),
     Column("state"),
+    Column("tier"),
     Column("first offset", is_number=True),
     Column("records", is_number=True),
     Column("used", is_number=True),
     Column("file", is_number=True),
+    Column("compressed", is_number=True, is_extra=True),
     Column("created", is_time=True),
     Column("newest record", is_time=True),
 )
@@ -38,8 +40,8 @@ _COLUMNS = (
 def command(log: str, as_json: bool) -> None:
     """List the segments of a log.
 
-    Oldest first. --json prints one object per segment, with its path. Works while a
-    writer runs.
+    Oldest first. --json prints one object per segment, with its path: where its file
+    would be, if it is warm. Works while a writer runs.
     """
     out = Output(as_json=as_json)
     with open_reader(log) as reader:
@@ -61,6 +63,8 @@ def segment_object(segment: "Segment") -> dict[str, Any]:
         "record_count": segment.record_count,
         "used_bytes": segment.used_bytes,
         "file_bytes": segment.file_bytes,
+        "residency": segment.residency,
+        "warm_bytes": segment.warm_bytes,
         "created": iso_ms(segment.created_ms),
         "created_ms": segment.created_ms,
         "last_timestamp": iso_ms(segment.last_timestamp_ms),
@@ -75,10 +79,12 @@ def _row(segment: "Segment") -> tuple[str, ...]:
     return (
         str(segment.segment_id),
         state,
+        segment.residency,
         human_count(segment.first_offset),
         human_count(segment.record_count),
         human_bytes(segment.used_bytes),
-        human_bytes(segment.file_bytes),
+        human_bytes(segment.file_bytes) if segment.residency == "hot" else "-",
+        "-" if segment.warm_bytes is None else human_bytes(segment.warm_bytes),
         time_text(segment.created_ms),
         time_text(segment.last_timestamp_ms),
     )

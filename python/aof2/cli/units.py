@@ -35,6 +35,15 @@ def human_bytes(count: float) -> str:
     return f"{text} {_SIZES[unit]}"
 
 
+def human_ratio(before: int, after: int) -> str:
+    """Show how many times smaller something became.
+
+    >>> human_ratio(1000, 250), human_ratio(100, 140)
+    ('4.0x', '0.7x')
+    """
+    return f"{before / after:.1f}x"
+
+
 def human_count(count: int) -> str:
     """``1234567`` as ``1,234,567``."""
     return f"{count:,}"

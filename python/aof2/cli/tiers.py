@@ -1,0 +1,92 @@
+"""``aof2 tiers``: which segments are hot, which are warm, and what that saves."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aof2.cli.handles import open_reader
+from aof2.cli.options import examples, json_option, log_argument
+from aof2.cli.output import Column, Output
+from aof2.cli.segments import segment_object
+from aof2.cli.units import human_bytes, human_count, human_ratio, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aof2 import Segment
+
+COLUMNS = (
+    Column("segment", is_number=True),
+    Column("tier"),
+    Column("records", is_number=True),
+    Column("used", is_number=True),
+    Column("compressed", is_number=True),
+    Column("ratio", is_number=True),
+)
+
+
+@click.command(
+    "tiers",
+    epilog=examples(
+        "aof2 tiers data/events",
+        "aof2 tiers --json data/events | jq '.used_bytes / .stored_bytes'",
+    ),
+)
+@log_argument
+@json_option
+def command(log: str, as_json: bool) -> None:
+    """Show which segments are hot and which are warm.
+
+    A hot segment is a file that is mapped; a warm one is compressed, and read all the
+    same. A segment that came back to the hot tier keeps its compressed copy. Works while
+    a writer runs.
+    """
+    out = Output(as_json=as_json)
+    with open_reader(log) as reader:
+        segments = reader.segments()
+    totals = _totals(segments)
+    if as_json:
+        out.object({**totals, "segments": [segment_object(segment) for segment in segments]})
+        return
+    out.table(COLUMNS, [row(segment) for segment in segments])
+    out.line(_summary(totals))
+
+
+def row(segment: "Segment") -> tuple[str, ...]:
+    """Make a row of a segment's sizes."""
+    warm = segment.warm_bytes
+    return (
+        str(segment.segment_id),
+        segment.residency,
+        human_count(segment.record_count),
+        human_bytes(segment.used_bytes),
+        "-" if warm is None else human_bytes(warm),
+        "-" if warm is None else human_ratio(segment.used_bytes, warm),
+    )
+
+
+def _totals(segments: "Sequence[Segment]") -> dict[str, Any]:
+    hot = [segment for segment in segments if segment.residency == "hot"]
+    warm = [segment for segment in segments if segment.warm_bytes is not None]
+    hot_bytes = sum(segment.used_bytes for segment in hot)
+    warm_bytes = sum(segment.warm_bytes or 0 for segment in warm)
+    return {
+        "segment_count": len(segments),
+        "hot_count": len(hot),
+        "warm_count": len(segments) - len(hot),
+        "copy_count": len(warm),
+        "used_bytes": sum(segment.used_bytes for segment in segments),
+        "hot_bytes": hot_bytes,
+        "warm_bytes": warm_bytes,
+        "stored_bytes": hot_bytes + warm_bytes,
+    }
+
+
+def _summary(totals: dict[str, Any]) -> str:
+    hot = f"{plural(totals['hot_count'], 'segment')} hot: {human_bytes(totals['hot_bytes'])}"
+    warm = f"{plural(totals['warm_count'], 'segment')} warm"
+    copies = (
+        f"{plural(totals['copy_count'], 'compressed file')}: {human_bytes(totals['warm_bytes'])}"
+    )
+    stored = f"{human_bytes(totals['used_bytes'])} stored in {human_bytes(totals['stored_bytes'])}"
+    return f"{hot}; {warm}; {copies}; {stored}"

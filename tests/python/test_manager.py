@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aof2
 import pytest
@@ -69,7 +69,7 @@ def test_logs_outlive_a_manager_that_is_forgotten(tmp_path: Path) -> None:
         ({"blocking_threads_max": 3}, "blocking_threads_max"),
     ],
 )
-def test_limits_are_checked(options: dict[str, int], field: str) -> None:
+def test_limits_are_checked(options: dict[str, Any], field: str) -> None:
     with pytest.raises(aof2.InvalidConfig) as caught:
         aof2.AofManager(**options)
     assert caught.value.field == field

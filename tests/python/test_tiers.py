@@ -109,17 +109,17 @@ def test_what_was_read_longest_ago_leaves_first(tmp_path: Path) -> None:
     # The segment being written, and four and a half behind it.
     tiers = aof2.Tiers(hot_bytes=352 << 10)
 
-    def write_until_sealed(segment_count: int) -> None:
+    def write_until_sealed(log: aof2.Aof, segment_count: int) -> None:
         while len(log.segments()) <= segment_count:
             log.append(bytes(4_000))
         wait_until(lambda: len(residencies(log)) == segment_count, "the footer")
 
     with aof2.Aof.open(tmp_path / "events", tiers=tiers, **SMALL) as log:
-        write_until_sealed(4)
+        write_until_sealed(log, 4)
         log.flush()
         log.read_offset(0)
         assert residencies(log) == ["hot"] * 4
-        write_until_sealed(5)
+        write_until_sealed(log, 5)
         wait_until(lambda: "warm" in residencies(log), "one to leave")
         assert residencies(log) == ["hot", "warm", "hot", "hot", "hot"]
 
@@ -142,8 +142,7 @@ def test_logs_of_a_manager_share_its_budget(tmp_path: Path) -> None:
         logs = [manager.open(tmp_path / name, **SMALL) for name in "ab"]
         for log in logs:
             fill(log, 2)
-        for log in logs:
-            wait_until(lambda log=log: residencies(log) == ["warm"] * 2, "all to leave")
+        wait_until(lambda: [residencies(log) for log in logs] == [["warm"] * 2] * 2, "all to leave")
 
 
 def strict_and_full(path: Path) -> aof2.Aof:
@@ -567,9 +566,10 @@ def test_options_that_nobody_would_heed_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "events"
     with pytest.raises(aof2.InvalidConfig, match="hot_bytes: needs tiers"):
         aof2.Aof.open(path, hot_bytes=1)
-    for mode in ("disabled", "shadow"):
+    modes: list[Any] = ["disabled", "shadow"]
+    for mode in modes:
         with pytest.raises(aof2.InvalidConfig, match="manifest_mode") as refused:
-            aof2.Aof.open(path, tiers=aof2.Tiers(), manifest_mode=mode)  # type: ignore[arg-type]
+            aof2.Aof.open(path, tiers=aof2.Tiers(), manifest_mode=mode)
         assert refused.value.field == "manifest_mode"
     with aof2.AofManager() as manager:
         with pytest.raises(aof2.InvalidConfig, match="hot_bytes: needs tiers"):

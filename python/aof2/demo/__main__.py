@@ -1,4 +1,4 @@
-"""`python -m aof2.demo`: write, kill, recover, verify, scan, damage, repair, query."""
+"""`python -m aof2.demo`: write, kill, recover, verify, scan, damage, repair, compress, query."""
 
 import argparse
 import importlib.util
@@ -54,6 +54,7 @@ def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
     steps.check(screen, log, event_count)
     steps.scan(screen, log, event_count)
     steps.damage_and_repair(screen, log, event_count)
+    steps.compress(screen, log, event_count)
     if not with_spark:
         return
     if missing := _missing_for_spark():

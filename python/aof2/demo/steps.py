@@ -176,6 +176,37 @@ def damage_and_repair(screen: Screen, path: Path, event_count: int) -> None:
     screen.claim(aof2.verify(copy).is_healthy, "the repaired copy is healthy")
 
 
+def compress(screen: Screen, path: Path, event_count: int) -> None:
+    """Move sealed segments to the warm tier, read them there, and bring one back."""
+    screen.step("Sealed segments are compressed, and read as before")
+    with aof2.Aof.open(path, tiers=aof2.Tiers()) as log:
+        hot = [segment for segment in log.segments() if segment.is_sealed]
+        before = sum(segment.used_bytes for segment in hot)
+        started = perf_counter()
+        for segment in hot:
+            log.evict(segment.segment_id)
+        seconds = perf_counter() - started
+        after = log.tiers().warm_bytes
+        screen.claim(
+            not any(Path(segment.path).exists() for segment in hot),
+            f"{len(hot)} segment files are gone: {megabytes(before)} became {megabytes(after)}, "
+            f"[bold]{before / after:.1f} times smaller[/], in {seconds * 1e3:.0f} ms",
+        )
+        screen.bars([("hot, bytes", before), ("warm, bytes", after)])
+        started = perf_counter()
+        intact = all(bytes(record) == event(record.offset) for record in log.scan())
+        seconds = perf_counter() - started
+        screen.claim(
+            intact and log.watermarks().durable == event_count,
+            f"all {event_count:,} events are read back from them in {seconds * 1e3:.0f} ms",
+        )
+        back = log.hydrate(hot[0].segment_id)
+        screen.claim(
+            Path(hot[0].path).exists() and back == hot[0].used_bytes,
+            f"segment {hot[0].segment_id} came back as a file; the rest stays compressed",
+        )
+
+
 def _range(records: tuple[int, int | None]) -> str:
     start, end = records
     return f"from {start:,} on" if end is None else f"{start:,} to {end - 1:,}"

@@ -54,9 +54,13 @@ pub use layout::{Layout, SegmentListing};
 pub use metrics::{HistogramSnapshot, MetricsSnapshot};
 pub use position::Position;
 pub use reader::AofReader;
+#[cfg(test)]
+pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub use retention::{RetentionAction, RetentionPolicy, RetentionReport};
 pub use scan::{End, Follow, OffsetRun, OnCorruption, Scan, ScanOptions};
+#[cfg(test)]
+pub(crate) use source::Source;
 pub use source::Visibility;
 pub(crate) use store::{LocalStore, SegmentStore};
 pub(crate) use stream::Stream;

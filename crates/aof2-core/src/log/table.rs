@@ -195,6 +195,7 @@ impl SegmentEntry {
 
     /// Its file is there again.
     pub(crate) fn enter_hot(&self) {
+        self.touch();
         self.copies.lock().is_evicted = false;
     }
 

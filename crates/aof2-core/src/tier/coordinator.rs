@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::config::TierConfig;
 use super::jobs::Job;
-use super::plan::{Candidate, StreamView, choose_evictions};
+use super::plan::{Candidate, Request, StreamView, plan};
 use super::stream::StreamTiers;
 use crate::error::Result;
 use crate::format::SegmentId;
@@ -90,7 +90,7 @@ impl Coordinator {
         let now_ms = self.now_ms();
         let mut views = Vec::with_capacity(streams.len());
         let mut candidates: Vec<Candidate> = Vec::new();
-        let mut jobs = Vec::new();
+        let mut requests: Vec<Request> = Vec::new();
         for (index, (stream, tiers)) in streams.iter().enumerate() {
             tiers.measure(stream);
             let wanted = tiers.wanted.load(std::sync::atomic::Ordering::Acquire);
@@ -116,22 +116,23 @@ impl Coordinator {
                     });
                 }
             }
-            for segment_id in asked.iter().filter(|id| backoff.is_due(id, now_ms)) {
-                jobs.push(Job::hydrate(stream, tiers, *segment_id));
-                let bytes = stream.sealed_entry(*segment_id).ok().filter(|entry| !entry.is_hot());
-                let bytes = bytes.and_then(|e| Some(u64::from(e.sealed_info()?.durable_bytes)));
-                if let Some(view) = views.last_mut() {
-                    view.used += bytes.unwrap_or(0);
-                }
+            for &segment_id in asked.iter().filter(|id| backoff.is_due(id, now_ms)) {
+                let away = stream.sealed_entry(segment_id).ok().filter(|entry| !entry.is_hot());
+                let bytes = away.and_then(|e| Some(u64::from(e.sealed_info()?.durable_bytes)));
+                requests.push(Request { stream: index, segment_id, bytes: bytes.unwrap_or(0) });
             }
         }
-        let evictions = choose_evictions(&views, candidates, self.config.hot_bytes);
-        let evictions = evictions.iter().filter_map(|chosen| {
+        let plan = plan(&views, candidates, requests, self.config.hot_bytes);
+        let evictions = plan.evictions.iter().filter_map(|chosen| {
             let (stream, tiers) = streams.get(chosen.stream)?;
             Some(Job::evict(stream, tiers, chosen.segment_id))
         });
+        let hydrations = plan.hydrations.iter().filter_map(|chosen| {
+            let (stream, tiers) = streams.get(chosen.stream)?;
+            Some(Job::hydrate(stream, tiers, chosen.segment_id))
+        });
         // Room first: what comes back needs it.
-        evictions.chain(jobs).collect()
+        evictions.chain(hydrations).collect()
     }
 
     /// How long nothing will be due, if nobody rings; `None`: for ever.

@@ -17,6 +17,10 @@ mod status;
 mod stream;
 
 pub use config::{AdmissionPolicy, TierConfig};
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+
 pub(crate) use coordinator::Coordinator;
 pub use status::{TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

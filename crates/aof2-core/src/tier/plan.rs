@@ -23,9 +23,65 @@ pub(super) struct Candidate {
     pub(super) last_read: u64,
 }
 
+/// A segment that somebody asked to come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Index of its stream.
+    pub(super) stream: usize,
+    pub(super) segment_id: SegmentId,
+    /// Bytes that its coming takes; 0 if it is there.
+    pub(super) bytes: u64,
+}
+
+/// What to do now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Segments that leave, in this order.
+    pub(super) evictions: Vec<Candidate>,
+    /// Then these come back. Others wait for room.
+    pub(super) hydrations: Vec<Request>,
+}
+
+/// Makes room for writers and for `requests`, the most urgent first, and lets those come
+/// back that fit. What is in use already has precedence over what is asked for.
+pub(super) fn plan(
+    streams: &[StreamView],
+    candidates: Vec<Candidate>,
+    mut requests: Vec<Request>,
+    hot_bytes: u64,
+) -> Plan {
+    let mut views = streams.to_vec();
+    for request in &requests {
+        if let Some(view) = views.get_mut(request.stream) {
+            view.used = view.used.saturating_add(request.bytes);
+        }
+    }
+    let evictions = choose_evictions(&views, candidates, hot_bytes);
+    for gone in &evictions {
+        if let Some(view) = views.get_mut(gone.stream) {
+            view.used = view.used.saturating_sub(gone.bytes);
+        }
+    }
+    let mut total: u64 = views.iter().map(|view| view.used).sum();
+    // The least urgent waits first.
+    let mut kept = Vec::with_capacity(requests.len());
+    while let Some(request) = requests.pop() {
+        let Some(view) = views.get_mut(request.stream) else { continue };
+        let is_over = total > hot_bytes || view.hot_bytes.is_some_and(|limit| view.used > limit);
+        if is_over && request.bytes > 0 {
+            view.used -= request.bytes;
+            total -= request.bytes;
+        } else {
+            kept.push(request);
+        }
+    }
+    kept.reverse();
+    Plan { evictions, hydrations: kept }
+}
+
 /// What must go so that every stream is within its own limit and all of them within
 /// theirs: those read longest ago first.
-pub(super) fn choose_evictions(
+fn choose_evictions(
     streams: &[StreamView],
     mut candidates: Vec<Candidate>,
     hot_bytes: u64,
@@ -62,6 +118,17 @@ mod tests {
         let gone: Vec<u64> =
             choose_evictions(&streams, all, 45).iter().map(|c| c.segment_id.as_u64()).collect();
         assert_eq!(gone, [2, 3]);
+    }
+
+    #[test]
+    fn what_comes_back_makes_room_first_and_waits_where_there_is_none() {
+        let streams = [StreamView { used: 90, hot_bytes: None }];
+        let request = |id, bytes| Request { stream: 0, segment_id: SegmentId::from_u64(id), bytes };
+        let idle = candidate(0, 1, 40, 1);
+        let made = plan(&streams, vec![idle], vec![request(5, 30), request(6, 30)], 100);
+        assert_eq!(made, Plan { evictions: vec![idle], hydrations: vec![request(5, 30)] });
+        let full = plan(&streams, Vec::new(), vec![request(5, 30), request(6, 0)], 100);
+        assert_eq!(full, Plan { evictions: Vec::new(), hydrations: vec![request(6, 0)] });
     }
 
     #[test]

@@ -81,7 +81,13 @@ impl StreamTiers {
     /// Asks for a segment to come back to the hot tier.
     pub(crate) fn ask(&self, segment_id: SegmentId, priority: Priority) -> Result<Arc<Activation>> {
         let stream = self.stream().ok_or(AofError::Closed)?;
-        stream.sealed_entry(segment_id)?;
+        let entry = stream.sealed_entry(segment_id)?;
+        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
+        let limit = self.hot_bytes.unwrap_or(u64::MAX).min(self.coordinator.config().hot_bytes);
+        if bytes > limit && !entry.is_hot() {
+            let reason = format!("segment {segment_id} has {bytes} bytes, the limit is {limit}");
+            return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
+        }
         let max = self.coordinator.config().activations_max;
         let asked = self.activations.lock().ask(segment_id, priority, max);
         self.ring();

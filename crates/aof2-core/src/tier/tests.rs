@@ -1,0 +1,139 @@
+//! Budgets over a long simulated load: whatever is written, read, pinned and asked for,
+//! the hot tiers are within their limits after every step, and everything is readable.
+
+use std::sync::Arc;
+
+use super::activation::Priority;
+use super::{AdmissionPolicy, Coordinator, StreamTiers, TierConfig};
+use crate::error::AofError;
+use crate::format::SegmentId;
+use crate::io::Storage;
+use crate::io::sim::SimStorage;
+use crate::log::{AofConfig, Stream};
+use crate::{AppendOptions, FlushConfig};
+
+const SEGMENT: u64 = 64 << 10;
+const HOT_BYTES: u64 = 10 * SEGMENT;
+const OWN_BYTES: u64 = 4 * SEGMENT;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+}
+
+struct Load {
+    stream: Arc<Stream>,
+    tiers: Arc<StreamTiers>,
+    own_limit: Option<u64>,
+    payloads: Vec<Vec<u8>>,
+}
+
+impl Load {
+    fn open(
+        sim: &SimStorage,
+        coordinator: &Arc<Coordinator>,
+        name: &str,
+        own: Option<u64>,
+    ) -> Self {
+        let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+        let mut config = AofConfig::new(format!("/data/{name}")).segment_bytes(SEGMENT);
+        config.preallocate_segments = 0;
+        config.hot_bytes = own;
+        config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
+        let tiers = StreamTiers::new(Arc::clone(coordinator), own);
+        let clock = Arc::new(sim.clock().clone());
+        let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _).unwrap();
+        tiers.attach(&stream);
+        Self { stream, tiers, own_limit: own, payloads: Vec::new() }
+    }
+
+    fn append(&mut self, rng: &mut Rng) -> bool {
+        let payload = vec![self.payloads.len() as u8; 200 + rng.below(9_000) as usize];
+        match self.stream.append_now(&payload, &AppendOptions::default()) {
+            Ok(_) => self.payloads.push(payload),
+            Err(AofError::WouldBlock(_)) => {
+                // What the background does about it.
+                self.stream.prepare_step().unwrap();
+                self.stream.finalize_step().unwrap();
+                return false;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        true
+    }
+
+    fn some_segment(&self, rng: &mut Rng) -> Option<SegmentId> {
+        let sealed = self.stream.table.snapshot().into_iter();
+        let ids: Vec<_> =
+            sealed.filter(|e| e.sealed_info().is_some()).map(|e| e.meta.segment_id).collect();
+        (!ids.is_empty()).then(|| ids[rng.below(ids.len() as u64) as usize])
+    }
+
+    fn check_record(&self, rng: &mut Rng) {
+        let durable = self.stream.durable.count();
+        if durable == 0 {
+            return;
+        }
+        let offset = rng.below(durable);
+        let source = Arc::clone(&self.stream) as Arc<dyn crate::log::Source>;
+        let record = crate::log::read_offset(source, offset, crate::Visibility::Durable).unwrap();
+        assert_eq!(&*record.payload, &self.payloads[offset as usize][..]);
+    }
+}
+
+#[test]
+fn budgets_hold_at_every_step_of_a_long_day() {
+    let sim = SimStorage::new();
+    sim.clock().set_step_ns(1_000);
+    let config = TierConfig {
+        hot_bytes: HOT_BYTES,
+        admission: AdmissionPolicy::Strict,
+        compression_level: 1,
+        frame_bytes: 8 << 10,
+        ..TierConfig::default()
+    };
+    let coordinator = Coordinator::new(config, Arc::new(sim.clock().clone())).unwrap();
+    let mut loads = [
+        Load::open(&sim, &coordinator, "plain", None),
+        Load::open(&sim, &coordinator, "limited", Some(OWN_BYTES)),
+        Load::open(&sim, &coordinator, "quiet", None),
+    ];
+    let mut rng = Rng(7);
+    let mut refusals = 0;
+    for step in 0..4_000 {
+        let which = [0, 0, 0, 1, 1, 2][rng.below(6) as usize];
+        let load = &mut loads[which];
+        match rng.below(20) {
+            0..13 => refusals += u64::from(!load.append(&mut rng)),
+            13 => load.stream.flush_in_background().unwrap(),
+            14 => drop(load.stream.finalize_step().unwrap()),
+            15 => load.check_record(&mut rng),
+            16 => {
+                if let Some(id) = load.some_segment(&mut rng) {
+                    load.tiers.ask(id, Priority::Wanted).unwrap();
+                }
+            }
+            17 => sim.clock().advance_ms(20_000),
+            _ => coordinator.settle(),
+        }
+        let mut total = 0;
+        for load in &loads {
+            let used = load.stream.hot_usage().total();
+            assert!(load.own_limit.is_none_or(|limit| used <= limit), "{used} at step {step}");
+            total += used;
+        }
+        assert!(total <= HOT_BYTES, "{total} bytes of {HOT_BYTES} after step {step}");
+    }
+    assert!(refusals > 0, "the limits were never in the way");
+    for load in &loads {
+        let status = load.tiers.status();
+        assert_eq!(status.metrics.failures, 0);
+    }
+    let evictions = loads.iter().map(|load| load.tiers.status().metrics.evictions).sum::<u64>();
+    let hydrations = loads.iter().map(|load| load.tiers.status().metrics.hydrations).sum::<u64>();
+    assert!(evictions > 100 && hydrations > 20, "{evictions} evictions, {hydrations} hydrations");
+}

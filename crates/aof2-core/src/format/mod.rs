@@ -1,14 +1,15 @@
 //! The bytes on disk: every layout of the log's own files, and nothing else.
 //!
 //! This module owns the byte layouts of segment files (both versions), of the
-//! records in them, of the watermark file and of the `stream` identity file,
-//! together with their names, ids and the one checksum they share. It is pure
-//! byte code: it opens no file, knows no clock and depends on no other module,
-//! so that every decoder can be tested and fuzzed on plain slices. Bytes from
-//! disk are hostile until a checksum says otherwise, and even then every length
+//! records in them, of their compressed artifacts, of the watermark file and of the
+//! `stream` identity file, together with their names, ids and the one checksum they
+//! share. It is pure byte code: it opens no file, knows no clock and depends on no
+//! other module, so that every decoder can be tested and fuzzed on plain slices. Bytes
+//! from disk are hostile until a checksum says otherwise, and even then every length
 //! is checked: a decoder returns an error, it never panics and never claims more
 //! bytes than it was given. All integers are little-endian.
 
+mod artifact;
 mod bytes;
 mod checksum;
 mod codec;
@@ -30,6 +31,10 @@ mod golden;
 #[cfg(test)]
 mod tests;
 
+pub use artifact::{
+    ARTIFACT_FRAME_COUNT_MAX, ARTIFACT_FRAME_LEN_MAX, ARTIFACT_TAIL_LEN_MAX, ArtifactFrame,
+    ArtifactIndex, ArtifactMetadata, ArtifactSummary, COLD_KEY_LEN_MAX, ColdKey, WarmFileName,
+};
 pub use checksum::{Crc64, crc64, fold32};
 pub use codec::RecordCodec;
 pub use error::{FormatError, RecordFault};

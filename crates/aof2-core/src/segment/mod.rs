@@ -5,10 +5,12 @@
 //! file with a temporary name. Activated, it becomes a [`Segment`] that readers
 //! share, a [`SegmentAppender`] that the log's append lock guards, and a
 //! [`SegmentFlush`] that whoever syncs it uses. Sealed, only the file remains and
-//! is opened again as a read-only [`Segment`]. Nothing here knows about streams of
-//! segments, watermarks or threads.
+//! is opened again as a read-only [`Segment`]; compressed, it is an [`Artifact`] and
+//! read as windows. Nothing here knows about streams of segments, watermarks or
+//! threads.
 
 mod append;
+mod artifact;
 mod flush;
 mod index;
 mod read;
@@ -16,6 +18,9 @@ mod scan;
 mod spare;
 
 pub use append::{SegmentAppendResult, SegmentAppender, SegmentFull};
+pub use artifact::{
+    Artifact, ArtifactOptions, ArtifactSource, FileSource, Written, hydrate, write_artifact,
+};
 pub use flush::{SealRequest, SegmentFlush};
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};

@@ -11,7 +11,10 @@ mod clock;
 mod fork;
 mod lock;
 mod map;
+pub mod object;
 mod os;
+#[cfg(feature = "s3")]
+pub mod s3;
 pub mod sim;
 mod storage;
 mod wake;

@@ -92,20 +92,15 @@ impl Artifact {
         let start = range.start;
         let compressed = read_exact(&*self.source, range)?;
         let mut decoder = FrameDecoder::new().map_err(|fault| self.cannot_read(&fault))?;
-        let window = |i: usize, frame: &ArtifactFrame| {
-            let at = (frame.compressed_offset - start) as usize;
-            let bytes = compressed.get(at..at + frame.compressed_len as usize);
-            let bytes = decoder.whole(frame, bytes.unwrap_or_default());
-            bytes.map(|b| self.window(frame, b)).map_err(|fault| self.damaged(i, &fault))
-        };
         let wanted = self.index.frames.get(frames.clone()).unwrap_or_default();
-        frames
-            .zip(wanted)
-            .map({
-                let mut window = window;
-                move |(i, frame)| window(i, frame)
-            })
-            .collect()
+        let mut windows = Vec::with_capacity(wanted.len());
+        for (i, frame) in frames.zip(wanted) {
+            let at = (frame.compressed_offset - start) as usize;
+            let bytes = compressed.get(at..at + frame.compressed_len as usize).unwrap_or_default();
+            let bytes = decoder.whole(frame, bytes).map_err(|fault| self.damaged(i, &fault))?;
+            windows.push(self.window(frame, bytes));
+        }
+        Ok(windows)
     }
 
     fn window(&self, frame: &ArtifactFrame, bytes: Vec<u8>) -> Segment {
@@ -147,6 +142,10 @@ pub(super) fn read_exact(source: &dyn ArtifactSource, range: Range<u64>) -> Resu
     let failed = || AofError::io("read compressed segment", source.name());
     let len = usize::try_from(range.end - range.start)
         .map_err(|_| failed()(io::ErrorKind::OutOfMemory.into()))?;
+    // An empty range is nothing to ask an object store for.
+    if len == 0 {
+        return Ok(Vec::new());
+    }
     let bytes = source.read_at(range.start, len)?;
     if bytes.len() != len {
         return Err(failed()(io::ErrorKind::UnexpectedEof.into()));

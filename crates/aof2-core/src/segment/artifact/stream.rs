@@ -29,13 +29,9 @@ impl Artifact {
     /// stood behind them. What comes was not verified before the stream ends well.
     pub(super) fn stream(&self, mut sink: impl FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
         let mut decoder = FrameDecoder::new().map_err(|fault| self.cannot_read(&fault))?;
-        let frame_count = self.index().frames.len() + 1;
-        let mut next = 0;
         let mut batch = Batch::default();
-        while next < frame_count {
-            let Some(frame) = self.index().frames.get(next).or(Some(&self.index().footer)) else {
-                break;
-            };
+        let frames = self.index().frames.iter().chain([&self.index().footer]);
+        for (next, frame) in frames.enumerate() {
             if frame.compressed_end() > batch.end() {
                 batch = self.read_batch(next)?;
             }
@@ -51,7 +47,6 @@ impl Artifact {
                 FrameError::Fault(fault) => self.damaged(next, &fault),
                 FrameError::Sink(error) => error,
             })?;
-            next += 1;
         }
         Ok(())
     }
@@ -63,8 +58,7 @@ impl Artifact {
         let start = rest.first().unwrap_or(&self.index().footer).compressed_offset;
         let ends = rest.iter().chain([&self.index().footer]).map(|frame| frame.compressed_end());
         let end = ends.take_while(|end| end - start <= READ_LEN_MAX).last().unwrap_or(start);
-        let bytes = read_exact(&**self.source(), start..end)?;
-        Ok(Batch { start, bytes })
+        Ok(Batch { start, bytes: read_exact(&**self.source(), start..end)? })
     }
 
     /// A frame's compressed bytes: from the batch, or read piece by piece if they are

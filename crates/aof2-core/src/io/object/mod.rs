@@ -1,0 +1,37 @@
+//! The object store seam: what the cold tier asks of a bucket.
+//!
+//! [`ObjectStore`] is the trait: each of its required methods is one request. The
+//! implementations are `io::s3` (feature `s3`) and [`SimBucket`](super::sim::SimBucket),
+//! a model that fails on demand. [`ResilientStore`] wraps either and is what the
+//! rest of the crate uses: retries with backoff and jitter, a circuit breaker, a
+//! deadline for every operation, a bound on requests in flight, multipart uploads,
+//! and uploads whose answer was lost recognised as done.
+//!
+//! Keys are whole keys inside the bucket, with the prefix. An object, once there,
+//! is never written again: [`ObjectStore::put_new`] creates or refuses.
+
+mod body;
+mod breaker;
+mod config;
+mod counters;
+mod error;
+mod multipart;
+mod resilient;
+mod secret;
+mod store;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+
+pub use body::ObjectBody;
+pub use breaker::BreakerState;
+pub use config::{ColdConfig, ColdUrl, Sse};
+pub use counters::{ObjectMetrics, OpMetrics};
+pub use error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
+pub use resilient::ResilientStore;
+pub use secret::{ColdSecrets, Secret};
+pub use store::{
+    CRC_METADATA_KEY, Capabilities, ListPage, ObjectEntry, ObjectFuture, ObjectHead, ObjectMeta,
+    ObjectStore, Part, PutOutcome, UnfinishedUpload, read_whole,
+};

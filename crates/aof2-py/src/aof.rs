@@ -606,7 +606,8 @@ impl Aof {
     }
 
     /// Brings a segment back to the hot tier and returns its bytes once it is there; 0 if
-    /// it was there. The budget goes on to hold: `pin` keeps it there.
+    /// it was there. Others leave first where the budget asks for it, and it may itself
+    /// leave again: `pin` keeps it there.
     ///
     /// `Timeout` if that takes longer than `timeout` seconds; it comes back all the same,
     /// also if Ctrl-C ends the wait. `WouldBlock` if activations_max wait already.

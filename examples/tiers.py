@@ -42,6 +42,8 @@ def main() -> None:
 
             log.hydrate(0)  # the same file again
             print("one hydrated:   ", where(log))
+            log.pin(0)  # stays whatever the budget, until it is unpinned or the log is closed
+            print("pinned:", log.tiers().pinned_segments)
 
         # A budget does it by itself. This one has no room for any sealed segment, and a
         # strict writer waits until what is too much has left.
@@ -51,8 +53,6 @@ def main() -> None:
             log.seal()
             log.append(event(2_001))
             print("no budget:      ", where(log))
-            log.pin(3)  # stays whatever the budget, until it is unpinned
-            print("one pinned:     ", where(log))
             log.flush()
             print("records:", sum(1 for _ in log.scan()))
 

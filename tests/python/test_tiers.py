@@ -105,14 +105,16 @@ def test_the_budget_holds_after_much_more_was_written(tmp_path: Path) -> None:
         assert [bytes(r) for r in log.scan()] == [payload(n) for n in range(count)]
 
 
+def write_until_sealed(log: aof2.Aof, segment_count: int) -> None:
+    """Fill so many segments, and begin the next one."""
+    while len(log.segments()) <= segment_count:
+        log.append(bytes(4_000))
+    wait_until(lambda: len(residencies(log)) == segment_count, "the footer")
+
+
 def test_what_was_read_longest_ago_leaves_first(tmp_path: Path) -> None:
     # The segment being written, and four and a half behind it.
     tiers = aof2.Tiers(hot_bytes=352 << 10)
-
-    def write_until_sealed(log: aof2.Aof, segment_count: int) -> None:
-        while len(log.segments()) <= segment_count:
-            log.append(bytes(4_000))
-        wait_until(lambda: len(residencies(log)) == segment_count, "the footer")
 
     with aof2.Aof.open(tmp_path / "events", tiers=tiers, **SMALL) as log:
         write_until_sealed(log, 4)
@@ -357,27 +359,44 @@ def test_a_hydrated_segment_is_the_file_that_it_was(log: aof2.Aof) -> None:
     assert file.read_bytes() == before
 
 
+def test_other_tools_decompress_a_warm_file_to_the_segment(tmp_path: Path) -> None:
+    tiers = aof2.Tiers(frame_bytes=4 << 10)
+    with aof2.Aof.open(tmp_path / "events", tiers=tiers, **SMALL) as log:
+        fill(log, 1)
+        segment = log.segments()[0]
+        whole = Path(segment.path).read_bytes()
+        log.evict(0)
+        (file,) = warm_files(log)
+    with pa.input_stream(str(file), compression="zstd") as stream:
+        assert stream.read() == whole[: segment.used_bytes] + whole[-64:]
+
+
 def test_prefetch_brings_a_segment_back_soon(log: aof2.Aof) -> None:
     fill(log, 2)
     log.evict(0)
     log.prefetch(0)
-    wait_until(lambda: residencies(log) == ["hot", "hot"], "the segment to come back")
-    assert log.tiers().activations_pending == 0
+    wait_until(lambda: log.tiers().activations_pending == 0, "the segment to come back")
+    assert residencies(log) == ["hot", "hot"]
+    assert log.tiers().metrics.hydrations == 1
 
 
-def test_a_pinned_segment_stays_whatever_the_budget(tmp_path: Path) -> None:
-    with aof2.Aof.open(tmp_path / "events", tiers=aof2.Tiers(hot_bytes=1), **SMALL) as log:
-        fill(log, 2)
-        wait_until(lambda: residencies(log) == ["warm"] * 2, "all to leave")
+def test_a_pinned_segment_stays_and_others_leave_for_it(tmp_path: Path) -> None:
+    # The segment being written, and one behind it.
+    tiers = aof2.Tiers(hot_bytes=144 << 10)
+    with aof2.Aof.open(tmp_path / "events", tiers=tiers, **SMALL) as log:
+        write_until_sealed(log, 3)
+        wait_until(lambda: residencies(log) == ["warm", "warm", "hot"], "two to leave")
         log.pin(0)
         assert log.tiers().pinned_segments == 1
-        fill(log, 2)
-        wait_until(lambda: residencies(log)[1:] == ["warm"] * 3, "the others to leave")
+        wait_until(lambda: residencies(log) == ["hot", "warm", "warm"], "the third to leave")
+        write_until_sealed(log, 5)
+        wait_until(lambda: residencies(log)[1:] == ["warm"] * 4, "the others to leave")
         assert residencies(log)[0] == "hot"
         assert log.unpin(0)
         assert not log.unpin(0)
-        wait_until(lambda: residencies(log) == ["warm"] * 4, "it to leave")
         assert log.tiers().pinned_segments == 0
+        write_until_sealed(log, 6)
+        wait_until(lambda: residencies(log)[0] == "warm", "it to leave")
 
 
 def test_a_pin_ends_with_its_handle(tmp_path: Path) -> None:
@@ -721,13 +740,14 @@ def test_control_c_ends_a_wait_for_a_segment(tmp_path: Path, name: str) -> None:
     try:
         log.{name}(0)
     except KeyboardInterrupt:
-        print("interrupted", log.tiers().activations_pending, flush=True)
+        status = log.tiers()
+        print(status.activations_pending, status.pinned_segments, flush=True)
     os._exit(0)
     """
     )
     with start_program(source, tmp_path / "events") as program:
         try:
-            assert interrupt(program) == ["interrupted 1"]
+            assert interrupt(program) == ["1 0"]
         finally:
             program.kill()
 

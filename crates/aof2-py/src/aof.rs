@@ -606,7 +606,8 @@ impl Aof {
     }
 
     /// Brings a segment back to the hot tier and returns its bytes once it is there; 0 if
-    /// it was there. The budget goes on to hold: `pin` keeps it there.
+    /// it was there. Others leave first where the budget asks for it, and it may itself
+    /// leave again: `pin` keeps it there.
     ///
     /// `Timeout` if that takes longer than `timeout` seconds; it comes back all the same,
     /// also if Ctrl-C ends the wait. `WouldBlock` if activations_max wait already.
@@ -673,9 +674,11 @@ impl Aof {
         let log = self.live()?.clone();
         let segment_id = unsigned("segment_id", segment_id)?;
         let timeout = self::timeout(&timeout)?;
-        let abandoned = log.clone();
-        let unpin = move || drop(abandoned.unpin(segment_id));
+        let (now, later) = (log.clone(), log.clone());
+        // An interrupt unpins at once, and again if the pin was only then set.
+        let unpin = move || drop(later.unpin(segment_id));
         tiers::done_aside(py, move || log.pin(segment_id, timeout), unpin)
+            .inspect_err(|_| drop(now.unpin(segment_id)))
     }
 
     /// Lets a pinned segment leave the hot tier again. Returns whether it was pinned.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::fixture::*;
 use crate::error::AofError;
-use crate::format::{ArtifactFrame, ArtifactIndex, SegmentFormat};
+use crate::format::{ArtifactFrame, ArtifactIndex, SegmentFooter, SegmentFormat};
 use crate::segment::artifact::Artifact;
 
 fn mixed() -> (Vec<u8>, ArtifactIndex) {
@@ -121,8 +121,60 @@ fn a_bomb_is_refused_by_its_length() {
     let mut lying = bomb.clone();
     // Descriptor with a 4-byte length, as 64 MiB need: it follows the window byte.
     assert_eq!(lying[4] >> 6, 2);
-    lying[6..10].copy_from_slice(&index.frames[0].len.to_le_bytes());
-    refusals(&with_first_frame(&lying, checksum, index.frames[0].len));
+    // The last is longer than the window: the decoder itself would not notice before the end.
+    for len in [index.frames[0].len, 2 << 20, 8 << 20] {
+        lying[6..10].copy_from_slice(&len.to_le_bytes());
+        let artifact = with_first_frame(&lying, checksum, len);
+        refusals(&artifact);
+        let mut seen = 0;
+        let streamed = artifact.stream(|_, bytes| {
+            seen += bytes.len();
+            Ok(())
+        });
+        assert!(streamed.is_err() && seen <= len as usize, "{seen} of {len} bytes");
+    }
+}
+
+/// Frame and tables agree, but what the footer's frame holds is not this segment's
+/// footer.
+#[test]
+fn a_footer_that_says_something_else_is_refused() {
+    let (bytes, mut index) = mixed();
+    let fixture = Fixture::mixed(SegmentFormat::Full);
+    let sealed = SegmentFooter::decode(SegmentFormat::Full, &fixture.footer).unwrap().unwrap();
+    let mut half_written = fixture.footer;
+    half_written[8] ^= 1;
+    let footers = [
+        SegmentFooter { record_count: sealed.record_count + 1, ..sealed }.encode(),
+        SegmentFooter { durable_bytes: sealed.durable_bytes - 8, ..sealed }.encode(),
+        SegmentFooter { segment_crc64: 1, ..sealed }.encode(),
+        SegmentFooter { ext_id: 1, ..sealed }.encode(),
+        SegmentFooter { flags: 0, ..sealed }.encode(),
+        SegmentFooter { last_timestamp_ms: u64::MAX, ..sealed }.encode(),
+        half_written,
+        [0; 64],
+    ];
+    let start = index.footer.compressed_offset;
+    let mut verify = |footer: [u8; 64]| {
+        let frame = compress(&footer, |e| {
+            e.include_checksum(true).unwrap();
+            e.set_pledged_src_size(Some(64)).unwrap();
+        });
+        index.footer.compressed_len = frame.len() as u32;
+        index.footer.checksum = u32::from_le_bytes(*frame.last_chunk().unwrap());
+        let forged = [&bytes[..start as usize], &frame, &index.encode_tail()].concat();
+        open_bytes(forged).unwrap().verify(&mut |_| {})
+    };
+    verify(fixture.footer).unwrap();
+    for footer in footers {
+        match verify(footer).unwrap_err() {
+            AofError::Corrupt(damage) => {
+                assert!(damage.reason.contains("footer"), "{}", damage.reason);
+                assert_eq!(damage.offset, start);
+            }
+            other => panic!("{other}"),
+        }
+    }
 }
 
 /// Windows larger than any of our levels makes would have to be held in memory.

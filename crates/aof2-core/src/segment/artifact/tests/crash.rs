@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::fixture::*;
 use crate::format::{SegmentFileName, SegmentFormat};
+use crate::io::Storage;
 use crate::io::sim::{CrashOptions, Fault, SimStorage};
-use crate::io::{File, Storage};
 use crate::segment::artifact::{Artifact, hydrate};
 
 /// A machine with a durable, empty `segments/`.

@@ -12,7 +12,7 @@ use crate::format::{
     SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentId, StreamId, crc64,
 };
 use crate::io::sim::SimStorage;
-use crate::io::{File, OpenMode, Storage};
+use crate::io::{OpenMode, Storage};
 use crate::segment::artifact::{
     Artifact, ArtifactOptions, ArtifactSource, FileSource, Written, write_artifact,
 };

@@ -454,3 +454,23 @@ fn payloads_outlive_the_log_and_the_segments_they_came_from() {
     }
     assert_eq!(reader.ask("held"), "3 true");
 }
+
+/// A reader once took segments that it had not looked for yet for lost: the writer had
+/// published a position at the very start of a segment without records.
+#[test]
+fn a_reader_finds_the_segments_before_a_position_at_the_start_of_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("log");
+    let log = Aof::open(small(&root)).unwrap();
+    append_until(&log, 1);
+    log.seal().unwrap();
+    let reader = AofReader::open(&root).unwrap();
+    for end in 2..5 {
+        append_until(&log, end);
+        log.seal().unwrap();
+    }
+    log.close().unwrap();
+    let _log = Aof::open(small(&root)).unwrap();
+    let records = reader.scan(ScanOptions::default()).unwrap().collect::<Result<Vec<_>>>().unwrap();
+    assert_eq!(records.len(), 4);
+}

@@ -160,7 +160,12 @@ impl ReadOnly {
         let Some(body) = self.published() else { return self.proven_limit() };
         let position = durable_position(&body);
         let newest = self.table.last().map(|e| e.meta.segment_id.as_u32());
-        if position.end() > 0 && newest.is_none_or(|n| n < position.segment_index()) {
+        // The newest segment with records below the position: one at its start has none.
+        let needed = match position.end() {
+            0 => position.segment_index().checked_sub(1),
+            _ => Some(position.segment_index()),
+        };
+        if needed.is_some_and(|needed| newest.is_none_or(|newest| newest < needed)) {
             self.refresh()?;
         }
         // A writer that died before publishing may have sealed more than it said.

@@ -312,10 +312,14 @@ impl Stream {
             self.rollover.signal.raise();
         }
         self.tell_opened();
-        if let Some(closing) = &closing {
-            self.finalize(closing).inspect_err(|error| self.note_failure(error))?;
+        let worked = unnamed.is_some() || closing.is_some();
+        if let Some(closing) = closing {
+            self.finalize(&closing).inspect_err(|error| self.note_failure(error))?;
+            drop(closing);
+            // Only now nobody here holds the segment, and it may leave the hot tier.
+            self.store.ring();
         }
-        Ok(unnamed.is_some() || closing.is_some())
+        Ok(worked)
     }
 
     /// No room for a name in the directory heals; everything else poisons.

@@ -25,10 +25,11 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
     /// A segment became active. Called with the append lock held.
     fn activated(&self, segment_bytes: u64);
 
-    /// A segment was sealed and has so many bytes of records.
+    /// A segment was sealed and has so many bytes of records. [`ring`](Self::ring) comes
+    /// once nobody writes it any more.
     fn sealed(&self, segment_bytes: u64, durable_bytes: u64);
 
-    /// A writer waits for room.
+    /// A writer waits for room, or a segment may leave.
     fn ring(&self);
 
     /// The log is closed.

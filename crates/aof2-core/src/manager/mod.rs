@@ -23,8 +23,8 @@ pub struct ManagerConfig {
     /// and gone after ten idle seconds. 16 by default: about five busy streams at
     /// a time; more wait their turn.
     pub blocking_threads_max: usize,
-    /// How the streams share their tiers. `None` by default: every segment stays a
-    /// file in `segments/`.
+    /// How the streams share their tiers; each then keeps a manifest. `None` by default:
+    /// every segment stays a file in `segments/`.
     pub tiers: Option<TierConfig>,
 }
 
@@ -197,6 +197,10 @@ impl AofManager {
         let Shared { storage, clock, tiers, .. } = &*self.shared;
         let (storage, clock) = (Arc::clone(storage), Arc::clone(clock));
         let Some((coordinator, _)) = tiers else {
+            if config.hot_bytes.is_some() {
+                let reason = "the manager has no tiers, so there is nothing to limit".into();
+                return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
+            }
             return Stream::open(config, storage, clock);
         };
         // What happens between tiers is written down.

@@ -24,8 +24,8 @@ pub enum AdmissionPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierConfig {
-    /// Bytes of segment files: sealed ones, those being written, and prepared ones.
-    /// Sealed segments leave, those read longest ago first, when there are more.
+    /// Bytes of segment files: sealed ones and those being written, less what is only
+    /// prepared. Sealed segments leave, those read longest ago first, when there are more.
     /// 1 GiB by default: a few segments of the largest size.
     pub hot_bytes: u64,
     /// Whether writers wait for the hot tier's budget. `Elastic` by default: a log that
@@ -73,12 +73,7 @@ impl TierConfig {
         if self.hot_bytes == 0 {
             return invalid("hot_bytes", "must be at least 1");
         }
-        if !(1..=22).contains(&self.compression_level) {
-            return invalid("compression_level", "must be from 1 to 22");
-        }
-        if !(4 << 10..=16 << 20).contains(&self.frame_bytes) {
-            return invalid("frame_bytes", "must be from 4 KiB to 16 MiB");
-        }
+        self.artifact_options().validate()?;
         if !(1..=64).contains(&self.jobs_max) {
             return invalid("jobs_max", "must be from 1 to 64");
         }

@@ -7,6 +7,7 @@
 //! asked for the plan: a few at a time on blocking threads by the manager's task, one by
 //! one by a simulation.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,13 +29,19 @@ pub(crate) struct Coordinator {
     pub(super) clock: Arc<dyn Clock>,
     streams: Mutex<Vec<Weak<StreamTiers>>>,
     bell: Notify,
+    /// Whether readers hold what should leave; nobody rings when they let go.
+    is_held_back: AtomicBool,
 }
+
+/// How soon segments that readers held are looked at again.
+const HELD_PAUSE: Duration = Duration::from_millis(100);
 
 impl Coordinator {
     pub(crate) fn new(config: TierConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         config.validate()?;
         let streams = Mutex::default();
-        Ok(Arc::new(Self { config, clock, streams, bell: Notify::new() }))
+        let is_held_back = AtomicBool::new(false);
+        Ok(Arc::new(Self { config, clock, streams, bell: Notify::new(), is_held_back }))
     }
 
     pub(crate) fn config(&self) -> &TierConfig {
@@ -73,9 +80,8 @@ impl Coordinator {
         self.sum(|tiers| &tiers.evictable)
     }
 
-    fn sum(&self, part: impl Fn(&StreamTiers) -> &std::sync::atomic::AtomicU64) -> u64 {
-        let load =
-            |tiers: Arc<StreamTiers>| part(&tiers).load(std::sync::atomic::Ordering::Acquire);
+    fn sum(&self, part: impl Fn(&StreamTiers) -> &AtomicU64) -> u64 {
+        let load = |tiers: Arc<StreamTiers>| part(&tiers).load(Ordering::Acquire);
         self.streams.lock().iter().filter_map(Weak::upgrade).map(load).sum()
     }
 
@@ -91,10 +97,11 @@ impl Coordinator {
         let mut views = Vec::with_capacity(streams.len());
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut requests: Vec<Request> = Vec::new();
+        let mut is_held = false;
         for (index, (stream, tiers)) in streams.iter().enumerate() {
             tiers.measure(stream);
-            let wanted = tiers.wanted.load(std::sync::atomic::Ordering::Acquire);
-            let used = tiers.used.load(std::sync::atomic::Ordering::Acquire);
+            let wanted = tiers.wanted.load(Ordering::Acquire);
+            let used = tiers.used.load(Ordering::Acquire);
             views.push(StreamView { used: used + wanted, hot_bytes: tiers.hot_bytes });
             let asked = tiers.activations.lock().in_order();
             let backoff = tiers.backoff.lock();
@@ -103,10 +110,11 @@ impl Coordinator {
             for entry in stream.table.snapshot() {
                 let Some(info) = entry.sealed_info() else { continue };
                 let segment_id = entry.meta.segment_id;
-                let may_go = entry.is_hot()
-                    && entry.damage.is_none()
-                    && !entry.is_held()
-                    && !stays(&segment_id);
+                let may_go = entry.is_hot() && entry.damage.is_none() && !stays(&segment_id);
+                if may_go && entry.is_held() {
+                    is_held = true;
+                    continue;
+                }
                 if may_go && backoff.is_due(&segment_id, now_ms) {
                     candidates.push(Candidate {
                         stream: index,
@@ -123,6 +131,7 @@ impl Coordinator {
             }
         }
         let plan = plan(&views, candidates, requests, self.config.hot_bytes);
+        self.is_held_back.store(is_held && plan.is_short, Ordering::Relaxed);
         let evictions = plan.evictions.iter().filter_map(|chosen| {
             let (stream, tiers) = streams.get(chosen.stream)?;
             Some(Job::evict(stream, tiers, chosen.segment_id))
@@ -139,7 +148,11 @@ impl Coordinator {
     pub(crate) fn pause(&self) -> Option<Duration> {
         let now_ms = self.now_ms();
         let due = self.live().iter().filter_map(|t| t.backoff.lock().next_due_ms()).min();
-        due.map(|due| Duration::from_millis(due.saturating_sub(now_ms).max(1)))
+        let due = due.map(|due| Duration::from_millis(due.saturating_sub(now_ms).max(1)));
+        match self.is_held_back.load(Ordering::Relaxed) {
+            true => Some(due.map_or(HELD_PAUSE, |due| due.min(HELD_PAUSE))),
+            false => due,
+        }
     }
 
     /// Everything that is due, on this thread, until nothing is. For simulations, and

@@ -51,8 +51,10 @@ impl Aof {
     /// tier holds it. Returns the bytes of records whose file is gone; 0 if there was
     /// none.
     pub fn evict(&self, segment_id: u64) -> Result<u64> {
-        let tiers = self.stream_tiers()?;
-        Job::evict_now(self.stream(), tiers, SegmentId::from_u64(segment_id))
+        let (stream, tiers) = (self.stream(), self.stream_tiers()?);
+        let evicted = Job::evict_now(stream, tiers, SegmentId::from_u64(segment_id));
+        tiers.moved(stream);
+        evicted
     }
 
     /// Brings a segment back to the hot tier and returns its bytes once it is there; 0

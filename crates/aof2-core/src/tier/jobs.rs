@@ -54,9 +54,7 @@ impl Job {
         if self.kind == Kind::Hydrate {
             self.tiers.activations.lock().finish(self.segment_id, outcome);
         }
-        self.tiers.measure(&self.stream);
-        // A writer may wait for the room.
-        self.stream.rollover.signal.raise();
+        self.tiers.moved(&self.stream);
     }
 
     /// Moves a segment out of the hot tier on this thread.

@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) evictions: Vec<Candidate>,
     /// Then these come back. Others wait for room.
     pub(super) hydrations: Vec<Request>,
+    /// Whether a limit is exceeded all the same, or somebody has to wait.
+    pub(super) is_short: bool,
 }
 
 /// Makes room for writers and for `requests`, the most urgent first, and lets those come
@@ -63,6 +65,8 @@ pub(super) fn plan(
         }
     }
     let mut total: u64 = views.iter().map(|view| view.used).sum();
+    let is_short =
+        total > hot_bytes || views.iter().any(|v| v.hot_bytes.is_some_and(|limit| v.used > limit));
     // The least urgent waits first.
     let mut kept = Vec::with_capacity(requests.len());
     while let Some(request) = requests.pop() {
@@ -76,7 +80,7 @@ pub(super) fn plan(
         }
     }
     kept.reverse();
-    Plan { evictions, hydrations: kept }
+    Plan { evictions, hydrations: kept, is_short }
 }
 
 /// What must go so that every stream is within its own limit and all of them within
@@ -126,9 +130,11 @@ mod tests {
         let request = |id, bytes| Request { stream: 0, segment_id: SegmentId::from_u64(id), bytes };
         let idle = candidate(0, 1, 40, 1);
         let made = plan(&streams, vec![idle], vec![request(5, 30), request(6, 30)], 100);
-        assert_eq!(made, Plan { evictions: vec![idle], hydrations: vec![request(5, 30)] });
+        let (evictions, hydrations) = (vec![idle], vec![request(5, 30)]);
+        assert_eq!(made, Plan { evictions, hydrations, is_short: true });
         let full = plan(&streams, Vec::new(), vec![request(5, 30), request(6, 0)], 100);
-        assert_eq!(full, Plan { evictions: Vec::new(), hydrations: vec![request(6, 0)] });
+        let hydrations = vec![request(6, 0)];
+        assert_eq!(full, Plan { evictions: Vec::new(), hydrations, is_short: true });
     }
 
     #[test]
@@ -162,8 +168,8 @@ mod tests {
             let left: Vec<Candidate> = all.into_iter().filter(|c| !gone.contains(c)).collect();
             let total: u64 = (0..3).map(|s| used(&left, s)).sum();
             prop_assert!(total <= hot_bytes);
-            for s in 0..3 {
-                prop_assert!(limits[s].is_none_or(|limit| used(&left, s) <= limit));
+            for (s, limit) in limits.iter().enumerate() {
+                prop_assert!(limit.is_none_or(|limit| used(&left, s) <= limit));
             }
         }
     }

@@ -78,6 +78,12 @@ impl StreamTiers {
         self.evictable.store(usage.sealed_bytes, Ordering::Release);
     }
 
+    /// Something moved: counts anew, and wakes a writer that waits for room.
+    pub(super) fn moved(&self, stream: &Stream) {
+        self.measure(stream);
+        stream.rollover.signal.raise();
+    }
+
     /// Asks for a segment to come back to the hot tier.
     pub(crate) fn ask(&self, segment_id: SegmentId, priority: Priority) -> Result<Arc<Activation>> {
         let stream = self.stream().ok_or(AofError::Closed)?;
@@ -97,9 +103,9 @@ impl StreamTiers {
     /// Keeps a segment in the hot tier, bringing it back if need be, until it is
     /// unpinned or the log is closed.
     pub(crate) fn pin(&self, segment_id: SegmentId, deadline: Option<Instant>) -> Result<()> {
-        self.pinned.lock().insert(segment_id);
+        let is_new = self.pinned.lock().insert(segment_id);
         let back = self.ask(segment_id, Priority::Wanted).and_then(|a| a.wait(deadline));
-        if back.is_err() {
+        if back.is_err() && is_new {
             self.unpin(segment_id);
         }
         back.map(drop)
@@ -144,12 +150,12 @@ impl SegmentStore for StreamTiers {
     fn activated(&self, segment_bytes: u64) {
         self.wanted.store(0, Ordering::Release);
         self.used.fetch_add(segment_bytes, Ordering::AcqRel);
+        self.ring();
     }
 
     fn sealed(&self, segment_bytes: u64, durable_bytes: u64) {
         self.used.fetch_sub(segment_bytes.saturating_sub(durable_bytes), Ordering::AcqRel);
         self.evictable.fetch_add(durable_bytes, Ordering::AcqRel);
-        self.ring();
     }
 
     fn ring(&self) {

@@ -6,11 +6,11 @@ import os
 import statistics
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from queries import expected
 from session import Session
-from ways import GOALS, QUERIES, TCP, UNIX, Goal, Way
+from ways import GOALS, PARTS, QUERIES, TCP, UNIX, Goal, Way
 
 if TYPE_CHECKING:
     from dataset import Dataset
@@ -21,23 +21,23 @@ class Measured:
     dataset: Dataset
     ways: list[Way]
     spark_version: str
-    #: Seconds of each round, by way and query.
-    seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    #: Seconds of each round, by part, way and query.
+    seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
 
-    def median(self, way: str, query: str) -> float | None:
-        rounds = self.seconds.get((way, query))
+    def median(self, part: str, way: str, query: str) -> float | None:
+        rounds = self.seconds.get((part, way, query))
         return statistics.median(rounds) if rounds else None
 
-    def ratio(self, goal: Goal) -> float | None:
+    def ratio(self, part: str, goal: Goal) -> float | None:
         """The median of the ratios within a round."""
-        ours, theirs = self.seconds.get(goal.faster), self.seconds.get(goal.than)
+        ours, theirs = self.seconds.get((part, *goal.faster)), self.seconds.get((part, *goal.than))
         if not ours or not theirs:
             return None
         pairs = zip(ours, theirs, strict=True)
         return statistics.median(their / our for our, their in pairs)
 
-    def goals(self) -> list[tuple[Goal, float | None]]:
-        return [(goal, self.ratio(goal)) for goal in GOALS]
+    def goals(self, part: str) -> list[tuple[Goal, float | None]]:
+        return [(goal, self.ratio(part, goal)) for goal in GOALS]
 
 
 def measure(dataset: Dataset, ways: list[Way], round_count: int) -> Measured:
@@ -53,24 +53,24 @@ def measure(dataset: Dataset, ways: list[Way], round_count: int) -> Measured:
             for query in QUERIES:
                 for way in ways:
                     if query in way.queries:
-                        seconds = _run(sessions[way.session], dataset, way, query)
-                        if number:
-                            measured.seconds.setdefault((way.name, query), []).append(seconds)
+                        answer = _run(sessions[way.session], dataset, way, query)
+                        for part in PARTS if number else ():
+                            key = (part, way.name, query)
+                            measured.seconds.setdefault(key, []).append(answer[part])
         return measured
     finally:
         for session in sessions.values():
             session.close()
 
 
-def _run(session: Session, dataset: Dataset, way: Way, query: str) -> float:
+def _run(session: Session, dataset: Dataset, way: Way, query: str) -> Any:
     answer = session.ask(do="run", way=way.name, query=query)
-    if answer["found"] != expected(dataset, query):
+    if answer["found"] != [expected(dataset, query)] * 2:
         raise SystemExit(
             f"{way.title} answers {answer['found']} to {QUERIES[query]}, "
             f"not {expected(dataset, query)}"
         )
-    seconds: float = answer["seconds"]
-    return seconds
+    return answer
 
 
 def _say(what: str) -> None:

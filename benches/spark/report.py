@@ -6,21 +6,21 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any
 
-from ways import QUERIES
+from ways import PARTS, QUERIES
 
 if TYPE_CHECKING:
     from measure import Measured
 
 
-def _cells(measured: Measured) -> list[list[str]]:
-    table = [["seconds (MB/s)", *QUERIES.values()]]
+def _cells(measured: Measured, part: str) -> list[list[str]]:
+    table = [[f"seconds (MB/s), {PARTS[part]}", *QUERIES.values()]]
     for way in measured.ways:
-        table.append([way.title, *(_cell(measured, way.name, query) for query in QUERIES)])
+        table.append([way.title, *(_cell(measured, part, way.name, query) for query in QUERIES)])
     return table
 
 
-def _cell(measured: Measured, way: str, query: str) -> str:
-    seconds = measured.median(way, query)
+def _cell(measured: Measured, part: str, way: str, query: str) -> str:
+    seconds = measured.median(part, way, query)
     if seconds is None:
         return "-"
     if query not in ("sum", "sum_all"):
@@ -31,12 +31,20 @@ def _cell(measured: Measured, way: str, query: str) -> str:
 
 
 def _goals(measured: Measured) -> list[list[str]]:
-    table = [["goal", "at least", "found", ""]]
-    for goal, ratio in measured.goals():
-        found = "-" if ratio is None else f"{ratio:.2f} x"
+    table = [["goal", "at least", "found", "", PARTS["again"]]]
+    again = [ratio for _, ratio in measured.goals("again")]
+    for (goal, ratio), second in zip(measured.goals("whole"), again, strict=True):
         met = "" if ratio is None else "met" if ratio >= goal.times else "MISSED"
-        table.append([goal.title, f"{goal.times:g} x", found, met])
+        table.append([goal.title, f"{goal.times:g} x", _times(ratio), met, _times(second)])
     return table
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f} x"
+
+
+def _tables(measured: Measured) -> list[list[list[str]]]:
+    return [*(_cells(measured, part) for part in PARTS), _goals(measured)]
 
 
 def _heading(measured: Measured) -> str:
@@ -51,7 +59,7 @@ def _heading(measured: Measured) -> str:
 
 def text(measured: Measured) -> str:
     parts = [_heading(measured)]
-    for table in (_cells(measured), _goals(measured)):
+    for table in _tables(measured):
         widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
         lines = [
             "  ".join(
@@ -66,7 +74,7 @@ def text(measured: Measured) -> str:
 
 def markdown(measured: Measured) -> str:
     parts = [_heading(measured)]
-    for header, *rows in (_cells(measured), _goals(measured)):
+    for header, *rows in _tables(measured):
         lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(parts)
@@ -80,11 +88,12 @@ def as_dict(measured: Measured) -> dict[str, Any]:
         "pyspark": measured.spark_version,
         "processors": os.cpu_count(),
         "seconds": [
-            {"way": way, "query": query, "rounds": times}
-            for (way, query), times in measured.seconds.items()
+            {"part": part, "way": way, "query": query, "rounds": times}
+            for (part, way, query), times in measured.seconds.items()
         ],
         "goals": [
-            {"goal": goal.title, "at_least": goal.times, "found": ratio}
-            for goal, ratio in measured.goals()
+            {"part": part, "goal": goal.title, "at_least": goal.times, "found": ratio}
+            for part in PARTS
+            for goal, ratio in measured.goals(part)
         ],
     }

@@ -21,6 +21,7 @@ pub use append::{SegmentAppendResult, SegmentAppender, SegmentFull};
 pub use artifact::{
     Artifact, ArtifactOptions, ArtifactSource, FileSource, Written, hydrate, write_artifact,
 };
+pub(crate) use artifact::{Stretch, frame_at, stretches};
 pub use flush::{SealRequest, SegmentFlush};
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};

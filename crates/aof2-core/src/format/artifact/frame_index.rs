@@ -132,7 +132,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<(ArtifactSummary, Vec<ArtifactFrame
     // Before the checksum: another version may keep its checksum elsewhere.
     let version = u32_at(head, head::VERSION);
     if version != VERSION {
-        return Err(FormatError::UnsupportedVersion { found: version });
+        return Err(other_version(content, version));
     }
     let frame_count = u32_at(head, head::FRAME_COUNT) as usize;
     if frame.len() != index_len(frame_count) {
@@ -148,6 +148,19 @@ pub(super) fn decode(frame: &[u8]) -> Result<(ArtifactSummary, Vec<ArtifactFrame
     }
     let entries = body.get(head::LEN..).unwrap_or_default();
     Ok((decode_head(head)?, entries.chunks_exact(entry::LEN).map(decode_entry).collect()))
+}
+
+/// A version that the checksum does not agree with is damage: with the right one it
+/// would fit.
+fn other_version(content: &[u8], version: u32) -> FormatError {
+    let mut mended = content.to_vec();
+    put(&mut mended, head::VERSION, VERSION.to_le_bytes());
+    let (body, crc) = mended.split_at(mended.len() - CRC_LEN);
+    let found = u64_at(crc, 0);
+    match crc64(body) == found {
+        true => FormatError::BadChecksum { expected: crc64(&content[..body.len()]), found },
+        false => FormatError::UnsupportedVersion { found: version },
+    }
 }
 
 fn decode_head(bytes: &[u8; head::LEN]) -> Result<ArtifactSummary, FormatError> {

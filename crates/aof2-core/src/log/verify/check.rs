@@ -9,24 +9,41 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::examine::{Ends, Facts, is_not_found, is_segment_len};
-use super::inventory::{Claim, Inventory, LOOKS_MAX, list_ids, pause};
+use super::examine::{Body, Ends, Facts, is_not_found, is_segment_len};
+use super::inventory::{Claim, Inventory, LOOKS_MAX, find_now, list_ids, pause};
 use super::report::{Problem, ProblemKind, SegmentCheck, Severity, VerifyProgress, VerifyReport};
 use super::walk::Fault;
 use super::{Progress, tell};
 use crate::error::Result;
-use crate::format::{FOOTER_SEALED, SEGMENT_HEADER_LEN, SegmentFormat, StreamId};
+use crate::format::{
+    FOOTER_SEALED, FormatError, SEGMENT_HEADER_LEN, SegmentFormat, StreamId, WarmFileName,
+};
 use crate::io::Storage;
 use crate::log::layout::Layout;
 use crate::log::position::Position;
+
+const START: u32 = SEGMENT_HEADER_LEN as u32;
 
 /// A segment and what is wrong with it.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) facts: Facts,
+    /// What is wrong with it and with its copies.
     pub(super) problems: Vec<Problem>,
+    /// Whether `facts` are those of something that must be written anew.
+    pub(super) is_damaged: bool,
     /// Whether records are cut off that had never been durable.
     pub(super) is_torn: bool,
+    /// Other files of the segment that are in order.
+    pub(super) copies: Vec<PathBuf>,
+    /// Those that are damaged, and worth less than what `facts` tell of.
+    pub(super) worse: Vec<PathBuf>,
+}
+
+impl Checked {
+    fn has_damage(&self) -> bool {
+        self.problems.iter().any(|p| p.severity == Severity::Damage)
+    }
 }
 
 /// The whole log.
@@ -51,7 +68,7 @@ pub(super) struct Checker<'a> {
 struct Place<'a> {
     previous: Option<&'a Facts>,
     next: Option<&'a Ends>,
-    /// Segment files behind it when the directory was listed.
+    /// Segments behind it when the directories were listed.
     later_count: usize,
 }
 
@@ -67,7 +84,10 @@ impl Checker<'_> {
             log.segments.retain(|s| s.facts.ends.index() >= oldest);
             let newest = log.inventory.segments.last().map(Ends::index);
             log.is_outrun = !ids.is_empty() && newest.is_some_and(|newest| newest < oldest);
-            let appeared = log.holes().any(|hole| ids.iter().any(|id| hole.contains(id)));
+            let first = log.inventory.segments.first().map(Ends::index);
+            let is_early = first.is_some_and(|first| oldest < first);
+            let appeared = log.holes().any(|hole| ids.iter().any(|id| hole.contains(id)))
+                || (is_early && log.inventory.may_be_written);
             if (appeared || log.is_outrun) && look < LOOKS_MAX {
                 pause(look);
                 look += 1;
@@ -80,7 +100,9 @@ impl Checker<'_> {
 
     fn check_segments(&self, inventory: Inventory, progress: Progress<'_>) -> Result<CheckedLog> {
         let all = &inventory.segments;
-        let bytes = |ends: &Ends| ends.sealed().map_or(ends.file_len, |f| f.durable_bytes);
+        let own = |ends: &Ends| ends.sealed().map_or(ends.file_len, |f| f.durable_bytes);
+        let bytes =
+            |ends: &Ends| own(ends) + inventory.copies_of(ends.index()).map(own).sum::<u64>();
         let bytes_total = all.iter().map(bytes).sum();
         let mut bytes_done = 0;
         let mut checked: Vec<Checked> = Vec::with_capacity(all.len());
@@ -93,7 +115,11 @@ impl Checker<'_> {
                 next: all.get(i + 1),
                 later_count: all.len() - i - 1,
             };
-            checked.extend(self.settled_check(&inventory, ends, &place)?);
+            let here = self.settled_check(&inventory, ends, &place)?;
+            checked.extend(match here {
+                Some(here) => Some(self.check_copies(&inventory, here, &place)?),
+                None => None,
+            });
             bytes_done += bytes(ends);
         }
         if let Some(last) = all.last() {
@@ -103,8 +129,8 @@ impl Checker<'_> {
         Ok(CheckedLog { inventory, segments: checked, chain: Vec::new(), is_outrun: false })
     }
 
-    /// Checks a segment until nothing is wrong, or the same twice in a row. `None`
-    /// when the file is gone.
+    /// Checks a segment until nothing is wrong, or the same twice in a row. One that
+    /// moves meanwhile is followed to where it is. `None` when it is gone.
     fn settled_check(
         &self,
         inventory: &Inventory,
@@ -112,9 +138,17 @@ impl Checker<'_> {
         place: &Place<'_>,
     ) -> Result<Option<Checked>> {
         let mut last: Option<Checked> = None;
+        let mut ends = ends.clone();
         for look in 1..=LOOKS_MAX {
-            let mut checked = match self.check(inventory, ends, place) {
-                Err(error) if is_not_found(&error) => return Ok(None),
+            let mut checked = match self.check(inventory, &ends, place) {
+                Err(error) if is_not_found(&error) => match self.find_now(inventory, &ends)? {
+                    Some(now) => {
+                        ends = now;
+                        last = None;
+                        continue;
+                    }
+                    None => return Ok(None),
+                },
                 other => other?,
             };
             if checked.problems.is_empty() || self.exclusive {
@@ -123,6 +157,7 @@ impl Checker<'_> {
             if let Some(last) = &last {
                 let same = last.problems == checked.problems;
                 checked.problems.retain(|p| last.problems.contains(p));
+                checked.is_damaged &= must_rewrite(&checked.problems);
                 if same {
                     return Ok(Some(checked));
                 }
@@ -133,16 +168,62 @@ impl Checker<'_> {
         Ok(last)
     }
 
+    fn find_now(&self, inventory: &Inventory, ends: &Ends) -> Result<Option<Ends>> {
+        find_now(self.storage, self.layout, ends.index(), inventory.identity.format)
+    }
+
+    /// Checks the compressed copies of a segment as well. If one of them is whole, or
+    /// holds more than the file that readers read, the segment is judged by it: a repair
+    /// will keep that one.
+    fn check_copies(
+        &self,
+        inventory: &Inventory,
+        mut here: Checked,
+        place: &Place<'_>,
+    ) -> Result<Checked> {
+        for copy in inventory.copies_of(here.facts.ends.index()) {
+            if copy.path == here.facts.ends.path {
+                continue;
+            }
+            let gone = |error: &_| is_not_found(error);
+            let mut copy = match self.check(inventory, copy, place) {
+                // Moved on, or removed with its segment.
+                Err(error) if gone(&error) => continue,
+                copy => copy?,
+            };
+            if !copy.has_damage() && !here.has_damage() {
+                copy.problems.extend(differs(&here.facts, &copy.facts));
+            }
+            let kept = |checked: &Checked| checked.facts.walk.kept_count();
+            let is_better = here.is_damaged && (!copy.has_damage() || kept(&copy) > kept(&here));
+            if is_better {
+                // Readers read the other one: its problems stay as they are.
+                std::mem::swap(&mut here.facts, &mut copy.facts);
+                here.worse.push(copy.facts.ends.path);
+                here.is_damaged = copy.is_damaged;
+                here.is_torn = false;
+                here.problems.extend(copy.problems.into_iter().map(|p| of_copy(&here.facts, p)));
+            } else if copy.has_damage() {
+                here.worse.push(copy.facts.ends.path);
+                here.problems.extend(copy.problems.into_iter().map(|p| of_copy(&here.facts, p)));
+            } else {
+                here.copies.push(copy.facts.ends.path);
+            }
+        }
+        Ok(here)
+    }
+
     fn check(&self, inventory: &Inventory, ends: &Ends, place: &Place<'_>) -> Result<Checked> {
         let stream_id = inventory.identity.stream_id;
         let format = inventory.identity.format;
-        let load = |e: &Ends| Ends::load(self.storage, e.given, &e.path, format);
+        let load = |e: &Ends| e.reload(self.storage, format);
         // The claim before the bytes: what it covers is there by then.
         let claim = Claim::load(self.storage, self.layout, stream_id);
         let ends = load(ends)?;
-        let next = match place.next.map(load) {
-            Some(Err(error)) if !is_not_found(&error) => return Err(error),
-            other => other.and_then(Result::ok),
+        let next = match place.next.map(|next| (next, load(next))) {
+            None => None,
+            Some((next, Err(error))) if is_not_found(&error) => self.find_now(inventory, next)?,
+            Some((_, loaded)) => Some(loaded?),
         };
         let mut hints = ends.hints(self.storage, stream_id, next.as_ref());
         hints.previous_end = match place.previous {
@@ -155,7 +236,12 @@ impl Checker<'_> {
             .filter(|(position, _)| position.segment_index() == ends.index())
             .map(|(position, body)| (position.end(), body.durable_count));
         let next_is_sealed = next.as_ref().is_some_and(|n| n.sealed().is_some());
-        let must_be_sealed = place.later_count >= 2 || next_is_sealed;
+        let is_away = !matches!(ends.body, Body::File);
+        // Only sealed segments are compressed.
+        let must_be_sealed = place.later_count >= 2
+            || next_is_sealed
+            || is_away
+            || inventory.copies_of(ends.index()).next().is_some();
         let mut facts = Facts::gather(self.storage, ends, stream_id, &hints)?;
         let mut durable = u64::MAX;
         if facts.ends.sealed().is_none() && !must_be_sealed {
@@ -177,7 +263,14 @@ impl Checker<'_> {
         if let Some((at, fault)) = torn_fault.filter(|_| facts.ends.sealed().is_none()) {
             problems.extend(judge.torn_tail(at, fault, torn.is_some()));
         }
-        Ok(Checked { is_torn: torn.is_some(), facts, problems })
+        Ok(Checked {
+            is_torn: torn.is_some(),
+            is_damaged: must_rewrite(&problems),
+            facts,
+            problems,
+            copies: Vec::new(),
+            worse: Vec::new(),
+        })
     }
 
     /// What the records of the unsealed end prove to have been durable.
@@ -224,13 +317,18 @@ impl Judge<'_> {
     }
 
     fn problems(&self, later_count: usize) -> Vec<Problem> {
-        if self.facts.is_blank() && self.facts.walk.regions.is_empty() && later_count == 0 {
+        let may_be_blank = later_count == 0 && !self.must_be_sealed;
+        if self.facts.is_blank() && self.facts.walk.regions.is_empty() && may_be_blank {
             return self.blank().into_iter().collect();
+        }
+        if let Body::Cold(index) = &self.facts.ends.body {
+            return index.as_ref().err().map(|error| self.cold(error)).into_iter().collect();
         }
         let mut problems = Vec::new();
         problems.extend(self.size());
         problems.extend(self.header());
         problems.extend(self.name());
+        self.flaws(&mut problems);
         self.regions(&mut problems);
         self.footer(&mut problems);
         problems
@@ -246,6 +344,34 @@ impl Judge<'_> {
         let mut problem = self.problem(ProblemKind::Leftover, 0, self.none(), detail);
         problem.severity = Severity::Notice;
         Some(problem)
+    }
+
+    /// Nobody here knows what the object store holds, so nothing is given up.
+    fn cold(&self, error: &FormatError) -> Problem {
+        let detail = format!("the index of a segment in the object store is damaged: {error}");
+        self.problem(ProblemKind::Copy, 0, self.facts.records(), detail)
+    }
+
+    /// What is wrong with a compressed segment besides its records.
+    fn flaws(&self, problems: &mut Vec<Problem>) {
+        let Some(compressed) = self.facts.ends.compressed() else { return };
+        if let Some(flaw) = &compressed.index_flaw {
+            // Readers refuse such a file as a whole.
+            let records = self.facts.records();
+            problems.push(self.problem(ProblemKind::Copy, flaw.offset, records, &flaw.detail));
+        }
+        for (flaw, records) in &self.facts.refused {
+            let records = records.clone();
+            problems.push(self.problem(ProblemKind::Copy, flaw.offset, records, &flaw.detail));
+        }
+        if let Some(flaw) = &compressed.footer_flaw {
+            problems.push(self.problem(
+                ProblemKind::Footer,
+                flaw.offset,
+                self.none(),
+                &flaw.detail,
+            ));
+        }
     }
 
     fn size(&self) -> Option<Problem> {
@@ -264,6 +390,13 @@ impl Judge<'_> {
     }
 
     fn header(&self) -> Option<Problem> {
+        if let Some(compressed) = self.facts.ends.compressed() {
+            // A damaged frame is named with the records in it, if it has some.
+            let is_named = self.facts.walk.regions.first().is_some_and(|r| r.bytes.start == START);
+            let detail = "the frame with the header is damaged";
+            return (compressed.header.is_none() && !is_named)
+                .then(|| self.problem(ProblemKind::Header, 0, self.none(), detail));
+        }
         let detail = match &self.facts.ends.header {
             Ok(Some(_)) => return None,
             Ok(None) => "the header is missing".to_owned(),
@@ -281,7 +414,10 @@ impl Judge<'_> {
     fn name(&self) -> Option<Problem> {
         let ends = &self.facts.ends;
         (ends.given != ends.name).then(|| {
-            let detail = format!("by its header it is {}", ends.name);
+            let detail = match ends.compressed().and_then(|c| c.index.as_ref()) {
+                Some(index) => format!("by its index it is {}", WarmFileName::of(&index.summary)),
+                None => format!("by its header it is {}", ends.name),
+            };
             self.problem(ProblemKind::Name, 0, self.facts.records(), detail)
         })
     }
@@ -296,14 +432,18 @@ impl Judge<'_> {
             if !region.is_exact {
                 detail.push_str("; how many records were here is not certain");
             }
-            let start = u64::from(region.bytes.start);
+            let start = self.facts.place_of(region.bytes.start);
             problems.push(self.problem(kind, start, region.records.clone(), detail));
         }
     }
 
     fn footer(&self, problems: &mut Vec<Problem>) {
         let ends = &self.facts.ends;
-        let slot = u64::from(ends.slot());
+        let slot = self.facts.footer_place();
+        if ends.compressed().is_some() && ends.sealed().is_none() {
+            // Lost with the index, which has been named.
+            return;
+        }
         // A file of the wrong length has no footer to speak of.
         if !is_segment_len(ends.file_len) && ends.sealed().is_none() {
             return;
@@ -518,11 +658,36 @@ pub(super) fn fitting_base(before: &Facts, here: &Facts) -> u64 {
     if before.walk.is_only_gaps() { given.max(end) } else { end }
 }
 
+/// Whether a segment with these problems must be written anew.
+fn must_rewrite(problems: &[Problem]) -> bool {
+    problems.iter().any(|p| p.severity == Severity::Damage && p.kind != ProblemKind::Name)
+}
+
+/// A problem of a copy that nobody reads: no record is affected.
+fn of_copy(facts: &Facts, problem: Problem) -> Problem {
+    let none = facts.walk.first_offset..facts.walk.first_offset;
+    Problem { kind: ProblemKind::Copy, records: none, ..problem }
+}
+
+/// Why a copy is not one of this segment, although both are in order.
+fn differs(file: &Facts, copy: &Facts) -> Option<Problem> {
+    let known = |facts: &Facts| (facts.crc64, facts.walk.first_offset, facts.ends.name.base_offset);
+    (known(file) != known(copy)).then(|| Problem {
+        kind: ProblemKind::Copy,
+        severity: Severity::Damage,
+        path: copy.ends.path.clone(),
+        offset: 0,
+        records: file.walk.first_offset..file.walk.first_offset,
+        detail: format!("it is not a copy of {}", file.ends.given),
+    })
+}
+
 fn segment_check(facts: &Facts) -> SegmentCheck {
     let Facts { ends, walk, .. } = facts;
     SegmentCheck {
         segment_id: ends.name.segment_id.as_u64(),
         path: ends.path.clone(),
+        residency: ends.residency(),
         is_sealed: ends.sealed().is_some(),
         first_offset: walk.first_offset,
         record_count: walk.intact_count,

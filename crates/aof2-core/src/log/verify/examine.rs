@@ -1,28 +1,47 @@
-//! One segment file as it is, without judging: header, footer, records, the rest.
+//! One segment as it is, without judging: header, footer, records, the rest.
 
+use std::cmp::Reverse;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::compressed::{Compressed, Flaw, segment_bytes_for};
+use super::thaw::thaw;
 use super::walk::{Hints, Walk, walk};
 use crate::error::{AofError, Result};
 use crate::format::{
-    FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
-    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentHeader, StreamId,
-    crc64,
+    ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, FormatError, RecordCodec, SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter,
+    SegmentFormat, SegmentHeader, StreamId, WarmFileName, crc64,
 };
 use crate::io::{File, OpenMode, SharedMap, Storage};
+use crate::log::Residency;
 use crate::segment::SegmentMeta;
 
 const FOOTER_LEN: u64 = SEGMENT_FOOTER_LEN as u64;
 const HEADER_LEN: u64 = SEGMENT_HEADER_LEN as u64;
 
-/// What a segment file says about itself at its two ends.
+/// Where a segment's bytes are.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    /// In a segment file.
+    File,
+    /// Compressed in `warm/`.
+    Warm(Arc<Compressed>),
+    /// In the object store, which is not asked; the kept index, or why it is none.
+    Cold(Result<Arc<ArtifactIndex>, FormatError>),
+}
+
+/// What a segment says about itself at its two ends.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
-    /// What the file is called.
+    /// What the file is called; of a compressed one, what its name says.
     pub(super) given: SegmentFileName,
-    /// What it should be called, as far as its header tells.
+    /// What it should be called, as far as its header or index tells.
     pub(super) name: SegmentFileName,
     pub(super) path: PathBuf,
+    pub(super) body: Body,
+    /// Length of the segment file; of a compressed one, of the file that it was.
     pub(super) file_len: u64,
     /// The length that the file has or had before somebody cut it.
     pub(super) segment_bytes: u32,
@@ -31,11 +50,13 @@ pub(super) struct Ends {
     pub(super) footer: Result<Option<SegmentFooter>, FormatError>,
 }
 
-/// Everything there is to know about a segment file.
+/// Everything there is to know about a segment.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) ends: Ends,
     pub(super) walk: Walk,
+    /// Intact frames of a compressed segment that readers refuse, with their records.
+    pub(super) refused: Vec<(Flaw, Range<u64>)>,
     /// Checksum over what the footer covers, if it is all there.
     pub(super) crc64: Option<u64>,
     /// First byte behind the records and before the footer that is not zero.
@@ -70,6 +91,7 @@ impl Ends {
             given,
             name: given,
             path: path.to_owned(),
+            body: Body::File,
             file_len,
             segment_bytes: 0,
             format: default_format,
@@ -82,6 +104,109 @@ impl Ends {
         }
         ends.find_footer(&*file)?;
         Ok(ends)
+    }
+
+    /// A compressed segment.
+    pub(super) fn load_warm(
+        storage: &dyn Storage,
+        file_name: WarmFileName,
+        path: &Path,
+        default_format: SegmentFormat,
+    ) -> Result<Self> {
+        let compressed = Compressed::load(storage, path, file_name, default_format)?;
+        let segment_bytes = compressed.segment_bytes();
+        let by_index = compressed.index.as_ref().map(|index| {
+            let meta = index_meta(index);
+            meta.header(index.summary.first_timestamp_ms)
+        });
+        Ok(Self {
+            given: given_name(&compressed),
+            name: compressed.segment_name(),
+            path: path.to_owned(),
+            file_len: u64::from(segment_bytes),
+            segment_bytes,
+            format: compressed.format(default_format),
+            header: Ok(compressed.header.or(by_index)),
+            footer: Ok(compressed.footer),
+            body: Body::Warm(Arc::new(compressed)),
+        })
+    }
+
+    /// A segment of which the end of its artifact is kept here.
+    pub(super) fn load_cold(
+        storage: &dyn Storage,
+        file_name: WarmFileName,
+        path: &Path,
+        default_format: SegmentFormat,
+    ) -> Result<Self> {
+        let file = storage.open(path, OpenMode::Read).map_err(AofError::io("open", path))?;
+        let len = file.len().map_err(AofError::io("read", path))?;
+        let mut tail = vec![0; len.min(ARTIFACT_TAIL_LEN_MAX) as usize];
+        file.read_exact_at(&mut tail, 0).map_err(AofError::io("read", path))?;
+        let index = ArtifactIndex::decode_kept_tail(&tail);
+        let meta = index.as_ref().ok().map(index_meta);
+        let given = SegmentFileName {
+            segment_id: file_name.segment_id,
+            base_offset: file_name.base_offset,
+            created_at_ns: meta.map_or(0, |meta| meta.created_at_ns),
+        };
+        let segment_bytes = meta.map_or(segment_bytes_for(0), |meta| meta.segment_bytes);
+        let first_timestamp_ms = index.as_ref().map_or(0, |i| i.summary.first_timestamp_ms);
+        Ok(Self {
+            given,
+            name: meta.map_or(given, |meta| meta.file_name()),
+            path: path.to_owned(),
+            file_len: u64::from(segment_bytes),
+            segment_bytes,
+            format: meta.map_or(default_format, |meta| meta.format),
+            header: Ok(meta.map(|meta| meta.header(first_timestamp_ms))),
+            footer: Ok(index.as_ref().ok().map(|index| index.summary.footer())),
+            body: Body::Cold(index.map(Arc::new)),
+        })
+    }
+
+    pub(super) fn residency(&self) -> Residency {
+        match &self.body {
+            Body::File => Residency::Hot,
+            Body::Warm(_) => Residency::Warm,
+            Body::Cold(_) => Residency::Cold,
+        }
+    }
+
+    pub(super) fn compressed(&self) -> Option<&Compressed> {
+        match &self.body {
+            Body::Warm(compressed) => Some(compressed),
+            _ => None,
+        }
+    }
+
+    /// Its place among the copies of one segment: readers take the first.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        let sealed_at_ns = self.compressed().map_or(0, |c| c.file_name.sealed_at_ns);
+        (self.residency(), Reverse(sealed_at_ns))
+    }
+
+    /// The stream it belongs to by what it says.
+    pub(super) fn stream_id(&self) -> Option<StreamId> {
+        let index = match &self.body {
+            Body::File => None,
+            Body::Warm(compressed) => compressed.index.as_ref(),
+            Body::Cold(index) => index.as_ref().ok().map(|index| &**index),
+        };
+        let by_index = index.map(|index| index.summary.stream_id);
+        by_index.or_else(|| self.valid_header()?.stream_id)
+    }
+
+    /// Loads it again.
+    pub(super) fn reload(&self, storage: &dyn Storage, format: SegmentFormat) -> Result<Self> {
+        match &self.body {
+            Body::File => Self::load(storage, self.given, &self.path, format),
+            Body::Warm(compressed) => {
+                Self::load_warm(storage, compressed.file_name, &self.path, format)
+            }
+            // Its name is all that is looked at, and that has not changed.
+            Body::Cold(_) => Ok(self.clone()),
+        }
     }
 
     /// A file of the right length ends in its footer. One that was cut or has grown
@@ -139,6 +264,14 @@ impl Ends {
         self.segment_bytes - SEGMENT_FOOTER_LEN as u32
     }
 
+    /// Where its records end at most.
+    fn end_max(&self) -> u64 {
+        match self.compressed().is_some_and(|c| c.index.is_none()) {
+            true => SEGMENT_BYTES_MAX - FOOTER_LEN,
+            false => u64::from(self.slot()),
+        }
+    }
+
     /// Stream bytes behind this segment, by its footer.
     pub(super) fn end_base(&self) -> Option<u64> {
         Some(self.name.base_offset + self.sealed()?.durable_bytes)
@@ -163,6 +296,11 @@ impl Ends {
 
     /// Logical offset of the first record, if something checksummed says it.
     pub(super) fn first_offset(&self, storage: &dyn Storage, stream_id: StreamId) -> Option<u64> {
+        match &self.body {
+            Body::File => {}
+            Body::Warm(compressed) => return compressed.first_offset(&self.codec(stream_id)),
+            Body::Cold(index) => return index.as_ref().ok().map(|i| i.summary.first_offset),
+        }
         if self.format == SegmentFormat::Compact {
             return self.valid_header()?.base_record_count;
         }
@@ -193,7 +331,7 @@ impl Ends {
         let by_footer = self.sealed().map(|f| f.durable_bytes);
         let by_next = next.and_then(|next| {
             let end = next.name.base_offset.checked_sub(self.name.base_offset)?;
-            let possible = (HEADER_LEN..=u64::from(self.slot())).contains(&end);
+            let possible = (HEADER_LEN..=self.end_max()).contains(&end);
             (possible && end.is_multiple_of(8)).then_some(end)
         });
         Hints {
@@ -207,13 +345,32 @@ impl Ends {
 }
 
 impl Facts {
-    /// Reads the whole file once.
+    /// Reads the whole segment once.
     pub(super) fn gather(
         storage: &dyn Storage,
         ends: Ends,
         stream_id: StreamId,
         hints: &Hints,
     ) -> Result<Self> {
+        match &ends.body {
+            Body::File => {}
+            Body::Warm(compressed) => {
+                let thawed = thaw(compressed, &ends.codec(stream_id), hints)?;
+                let (walk, crc64, refused) = (thawed.walk, thawed.crc64, thawed.refused);
+                let mut ends = ends;
+                // Without an index the frames that are lost had not been counted in.
+                ends.segment_bytes = ends.segment_bytes.max(segment_bytes_for(walk.end));
+                ends.file_len = u64::from(ends.segment_bytes);
+                return Ok(Self { walk, crc64, refused, dirty_at: None, ends });
+            }
+            Body::Cold(index) => {
+                let walk = match index {
+                    Ok(index) => walk_of_index(index),
+                    Err(_) => walk_between(hints),
+                };
+                return Ok(Self { walk, crc64: None, refused: Vec::new(), dirty_at: None, ends });
+            }
+        }
         let map = map_file(storage, &ends.path, ends.file_len)?;
         let bytes = map.as_ref().and_then(|m| m.bytes(0, m.len())).unwrap_or_default();
         let slot = ends.slot() as usize;
@@ -222,20 +379,86 @@ impl Facts {
         let behind = bytes.get(walk.end as usize..slot.min(bytes.len())).unwrap_or_default();
         let dirty_at = first_dirty(behind).map(|at| u64::from(walk.end) + at as u64);
         let covered = ends.sealed().and_then(|f| bytes.get(..f.durable_bytes as usize));
-        Ok(Self { crc64: covered.map(crc64), walk, dirty_at, ends })
+        Ok(Self { crc64: covered.map(crc64), walk, refused: Vec::new(), dirty_at, ends })
     }
 
     /// Whether nothing was ever written into the file.
     pub(super) fn is_blank(&self) -> bool {
-        matches!((&self.ends.header, &self.ends.footer), (Ok(None), Ok(None)))
+        matches!(self.ends.body, Body::File)
+            && matches!((&self.ends.header, &self.ends.footer), (Ok(None), Ok(None)))
             && self.walk.last_position == 0
             && self.dirty_at.is_none()
     }
 
     /// Logical offsets of all records that the segment has or had.
-    pub(super) fn records(&self) -> std::ops::Range<u64> {
+    pub(super) fn records(&self) -> Range<u64> {
         self.walk.first_offset..self.walk.end_offset
     }
+
+    /// Byte of the file where this byte of the segment is found.
+    pub(super) fn place_of(&self, position: u32) -> u64 {
+        match self.ends.compressed() {
+            Some(compressed) => compressed.place_of(position),
+            None => u64::from(position),
+        }
+    }
+
+    /// Byte of the file where the footer is found.
+    pub(super) fn footer_place(&self) -> u64 {
+        match self.ends.compressed() {
+            Some(compressed) => compressed.footer_offset,
+            None => u64::from(self.ends.slot()),
+        }
+    }
+}
+
+/// Where a segment stands by the index of its artifact.
+fn index_meta(index: &ArtifactIndex) -> SegmentMeta {
+    let summary = &index.summary;
+    SegmentMeta {
+        stream_id: summary.stream_id,
+        segment_id: summary.segment_id,
+        format: summary.format,
+        base_offset: summary.base_offset,
+        first_offset: summary.first_offset,
+        created_at_ns: summary.created_at_ns,
+        segment_bytes: summary.segment_bytes,
+    }
+}
+
+/// What a compressed segment's name says. It does not know when the segment was made,
+/// but when it was sealed: a wrong time there makes the name a wrong one.
+fn given_name(compressed: &Compressed) -> SegmentFileName {
+    let own = &compressed.file_name;
+    let is_sealed_then =
+        compressed.index.as_ref().is_none_or(|i| i.summary.sealed_at_ns == own.sealed_at_ns);
+    let created_at_ns = compressed.segment_name().created_at_ns;
+    SegmentFileName {
+        segment_id: own.segment_id,
+        base_offset: own.base_offset,
+        created_at_ns: if is_sealed_then { created_at_ns } else { own.sealed_at_ns },
+    }
+}
+
+/// What the index of a segment that is out of reach says.
+fn walk_of_index(index: &ArtifactIndex) -> Walk {
+    let summary = &index.summary;
+    let mut walk = Walk::new(summary.first_offset, summary.durable_bytes);
+    walk.end_offset = summary.end_offset();
+    walk.intact_count = summary.record_count;
+    walk.last_position = index.frames.last().map_or(0, |frame| frame.position);
+    let known = |timestamp_ms| Some(timestamp_ms).filter(|_| summary.record_count > 0);
+    walk.first_timestamp_ms = known(summary.first_timestamp_ms);
+    walk.last_timestamp_ms = known(summary.last_timestamp_ms);
+    walk
+}
+
+/// A segment of which only the neighbours tell.
+fn walk_between(hints: &Hints) -> Walk {
+    let start = hints.previous_end.or(hints.next_first).unwrap_or(0);
+    let mut walk = Walk::new(start, hints.required_end.unwrap_or(SEGMENT_HEADER_LEN as u32));
+    walk.end_offset = hints.next_first.unwrap_or(start).max(start);
+    walk
 }
 
 /// The name that fits the header. The header of the full format does not know the

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::examine::{Ends, is_not_found};
+use super::examine::{Body, Ends, is_not_found};
 use super::report::{Problem, ProblemKind, Severity};
 use crate::error::{AofError, Result};
 use crate::format::{
     FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, SpareFileName,
-    StreamId, StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WatermarkBody, WatermarkHeader,
-    WatermarkState,
+    StreamId, StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WarmFileName, WatermarkBody,
+    WatermarkHeader, WatermarkState,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 use crate::log::AofConfig;
@@ -70,8 +70,10 @@ pub(super) struct Inventory {
     pub(super) identity: StreamIdentity,
     /// Whether the `stream` file says exactly that.
     pub(super) identity_is_stored: bool,
-    /// Segment files, oldest first, one per id.
+    /// Segments, oldest first, one per id: what readers read.
     pub(super) segments: Vec<Ends>,
+    /// Compressed copies of segments that are read from elsewhere.
+    pub(super) copies: Vec<Ends>,
     /// Files in the way.
     pub(super) foreign: Vec<PathBuf>,
     pub(super) problems: Vec<Problem>,
@@ -80,11 +82,14 @@ pub(super) struct Inventory {
     pub(super) may_be_written: bool,
 }
 
+#[derive(Default)]
 struct Listed {
     segments: Vec<SegmentFileName>,
-    foreign: Vec<(String, &'static str)>,
-    strangers: Vec<String>,
-    leftovers: Vec<String>,
+    warm: Vec<WarmFileName>,
+    cold: Vec<WarmFileName>,
+    foreign: Vec<(PathBuf, &'static str)>,
+    strangers: Vec<PathBuf>,
+    leftovers: Vec<PathBuf>,
 }
 
 impl Inventory {
@@ -114,7 +119,7 @@ impl Inventory {
         let early = stored.as_ref().map(|i| Claim::load(storage, layout, i.stream_id));
         let listed = list(storage, layout)?;
         let after = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
-        let ends = load_all(storage, layout, &listed.segments, format)?;
+        let ends = load_all(storage, layout, &listed, format)?;
         if stored.is_none() && ends.is_empty() && after.is_none() {
             return Err(AofError::NotALog {
                 path: layout.root().to_owned(),
@@ -130,6 +135,7 @@ impl Inventory {
         let mut inventory = Self {
             identity_is_stored: stored.as_ref() == Some(&identity),
             segments: Vec::new(),
+            copies: Vec::new(),
             foreign: Vec::new(),
             problems: Vec::new(),
             may_be_written: !exclusive && !is_idle,
@@ -141,7 +147,7 @@ impl Inventory {
         let mut ends = ends;
         if ends.iter().any(|e| e.format != inventory.identity.format && e.valid_header().is_none())
         {
-            ends = load_all(storage, layout, &listed.segments, inventory.identity.format)?;
+            ends = load_all(storage, layout, &listed, inventory.identity.format)?;
         }
         inventory.sort_out(storage, ends)?;
         Ok(inventory)
@@ -167,20 +173,27 @@ impl Inventory {
     }
 
     fn note_names(&mut self, layout: &Layout, listed: &Listed) {
-        let dir = layout.segments_dir();
-        for (name, reason) in &listed.foreign {
-            self.add_foreign(dir.join(name), (*reason).to_owned());
+        for (path, reason) in &listed.foreign {
+            self.add_foreign(path.clone(), (*reason).to_owned());
         }
-        for name in &listed.strangers {
+        for path in &listed.strangers {
             let detail = "not a file of this log; ignored".to_owned();
-            self.note(ProblemKind::Foreign, Severity::Notice, dir.join(name), detail);
+            self.note(ProblemKind::Foreign, Severity::Notice, path.clone(), detail);
         }
         if !self.may_be_written {
-            for name in &listed.leftovers {
-                let detail = "left by a writer that is gone; the next one removes it".to_owned();
-                self.note(ProblemKind::Leftover, Severity::Notice, dir.join(name), detail);
+            for path in &listed.leftovers {
+                let detail = match path.starts_with(layout.segments_dir()) {
+                    true => "left by a writer that is gone; the next one removes it".to_owned(),
+                    false => "left by a writer that is gone; nobody reads it".to_owned(),
+                };
+                self.note(ProblemKind::Leftover, Severity::Notice, path.clone(), detail);
             }
         }
+    }
+
+    /// Compressed copies of a segment that is read from elsewhere.
+    pub(super) fn copies_of(&self, segment_index: u32) -> impl Iterator<Item = &Ends> {
+        self.copies.iter().filter(move |copy| copy.index() == segment_index)
     }
 
     /// Keeps the files of this stream, one per segment.
@@ -193,13 +206,21 @@ impl Inventory {
             }
         }
         // Of several with one id, the one that has it in its name as well comes first.
-        ours.sort_by_key(|e| (e.index(), e.name != e.given, e.header == Ok(None)));
+        ours.sort_by_key(|e| {
+            let is_wrong = (e.name != e.given, e.header == Ok(None));
+            (e.index(), e.residency(), is_wrong, e.rank())
+        });
         for ends in ours {
             match self.segments.last() {
-                Some(kept) if kept.index() == ends.index() => {
-                    let kept = kept.given;
-                    self.note_twin(ends, &kept);
-                }
+                Some(kept) if kept.index() == ends.index() => match ends.body {
+                    Body::File => {
+                        let kept = kept.given;
+                        self.note_twin(ends, &kept);
+                    }
+                    Body::Warm(_) => self.copies.push(ends),
+                    // Not read while there is another.
+                    Body::Cold(_) => {}
+                },
                 _ => self.segments.push(ends),
             }
         }
@@ -238,13 +259,14 @@ impl Inventory {
                 };
             return Ok((!ok).then(|| "it is not a segment of this stream".into()));
         };
-        if let Some(found) = header.stream_id.filter(|&found| found != ours) {
+        if let Some(found) = ends.stream_id().filter(|&found| found != ours) {
             return Ok(Some(format!("it belongs to stream {found}, this is {ours}")));
         }
         // A compact header does not name its stream, but when it was made, to the
         // nanosecond: nobody renames that.
         let name = &ends.name;
-        let other_file = header.format == SegmentFormat::Compact
+        let other_file = matches!(ends.body, Body::File)
+            && header.format == SegmentFormat::Compact
             && ends.given.created_at_ns != name.created_at_ns;
         Ok(other_file.then(|| format!("its header is that of {name}")))
     }
@@ -257,8 +279,9 @@ impl Inventory {
                 let [before, here, behind] = &self.segments[i - 1..=i + 1] else { return false };
                 let adjacent =
                     before.index() + 1 == here.index() && here.index() + 1 == behind.index();
-                let compact =
-                    here.format == SegmentFormat::Compact && here.valid_header().is_some();
+                let compact = here.format == SegmentFormat::Compact
+                    && here.valid_header().is_some()
+                    && here.stream_id().is_none();
                 let (Some(start), Some(end)) = (before.end_base(), here.end_base()) else {
                     return false;
                 };
@@ -284,10 +307,26 @@ impl Inventory {
     }
 }
 
-/// Ids of the segment files there are now.
+/// Ids of the segments there are now, wherever they are.
 pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32>> {
     let listed = list(storage, layout)?;
-    Ok(listed.segments.iter().map(|name| name.segment_id.as_u32()).collect())
+    let away = listed.warm.iter().chain(&listed.cold).map(|name| name.segment_id);
+    let ids = listed.segments.iter().map(|name| name.segment_id).chain(away);
+    Ok(ids.map(|id| id.as_u32()).collect())
+}
+
+/// Where readers find a segment now; `None` if it is nowhere any more.
+pub(super) fn find_now(
+    storage: &dyn Storage,
+    layout: &Layout,
+    segment_index: u32,
+    format: SegmentFormat,
+) -> Result<Option<Ends>> {
+    let mut listed = list(storage, layout)?;
+    listed.segments.retain(|name| name.segment_id.as_u32() == segment_index);
+    listed.warm.retain(|name| name.segment_id.as_u32() == segment_index);
+    listed.cold.retain(|name| name.segment_id.as_u32() == segment_index);
+    Ok(load_all(storage, layout, &listed, format)?.into_iter().min_by_key(Ends::rank))
 }
 
 pub(super) fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
@@ -302,53 +341,114 @@ pub(super) fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()>
     Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() })
 }
 
+/// Files before copies: a segment that moves away while we look is found twice, not
+/// never.
 fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
     let dir = layout.segments_dir();
     let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
-    let mut listed = Listed {
-        segments: Vec::new(),
-        foreign: Vec::new(),
-        strangers: Vec::new(),
-        leftovers: Vec::new(),
-    };
+    let mut listed = Listed::default();
     for entry in entries {
         let is_file = entry.kind == EntryKind::File;
+        let path = dir.join(&entry.name);
         if SpareFileName::parse(&entry.name).is_some() || entry.name.ends_with(".tmp") {
-            listed.leftovers.push(entry.name);
+            listed.leftovers.push(path);
         } else if let Some(name) = SegmentFileName::parse(&entry.name) {
             match is_file {
                 true => listed.segments.push(name),
-                false => listed.foreign.push((entry.name, "it is not a regular file")),
+                false => listed.foreign.push((path, "it is not a regular file")),
             }
         } else if entry.name.ends_with(".seg") {
-            listed.foreign.push((entry.name, "its name is not a segment's"));
+            listed.foreign.push((path, "its name is not a segment's"));
         } else {
-            listed.strangers.push(entry.name);
+            listed.strangers.push(path);
         }
     }
     listed.segments.sort();
+    let away = list_away(storage, layout.warm_dir(), WarmFileName::parse, &mut listed)?;
+    listed.warm = away;
+    let away = list_away(storage, layout.cold_dir(), WarmFileName::parse_tail, &mut listed)?;
+    listed.cold = away;
     listed.foreign.sort();
     listed.strangers.sort();
     listed.leftovers.sort();
     Ok(listed)
 }
 
+/// Lists a directory of copies, which need not exist.
+fn list_away(
+    storage: &dyn Storage,
+    dir: PathBuf,
+    parse: impl Fn(&str) -> Option<WarmFileName>,
+    listed: &mut Listed,
+) -> Result<Vec<WarmFileName>> {
+    let entries = match storage.list(&dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(AofError::io("list directory", &dir))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        match parse(&entry.name) {
+            Some(name) if entry.kind == EntryKind::File => names.push(name),
+            _ if entry.name.ends_with(".tmp") => listed.leftovers.push(dir.join(&entry.name)),
+            _ => listed.strangers.push(dir.join(&entry.name)),
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 fn load_all(
     storage: &dyn Storage,
     layout: &Layout,
-    names: &[SegmentFileName],
+    listed: &Listed,
     format: SegmentFormat,
 ) -> Result<Vec<Ends>> {
-    let mut all = Vec::with_capacity(names.len());
-    for name in names {
-        match Ends::load(storage, *name, &layout.segment_path(name), format) {
+    let mut all = Vec::with_capacity(listed.segments.len() + listed.warm.len());
+    let mut has_vanished = false;
+    let mut add = |loaded: Result<Ends>| {
+        match loaded {
             Ok(ends) => all.push(ends),
-            // Removed by retention or by a closing writer since it was listed.
-            Err(error) if is_not_found(&error) => {}
+            // Moved away, or removed by retention or by a closing writer.
+            Err(error) if is_not_found(&error) => has_vanished = true,
             Err(error) => return Err(error),
         }
+        Ok(())
+    };
+    for name in &listed.segments {
+        add(Ends::load(storage, *name, &layout.segment_path(name), format))?;
+    }
+    for name in &listed.warm {
+        add(Ends::load_warm(storage, *name, &layout.warm_path(name), format))?;
+    }
+    for name in &listed.cold {
+        add(Ends::load_cold(storage, *name, &layout.cold_path(name), format))?;
+    }
+    if has_vanished {
+        add_arrived(storage, layout, listed, format, &mut all)?;
     }
     Ok(all)
+}
+
+/// Segments that were compressed since they were listed, and whose file is gone.
+fn add_arrived(
+    storage: &dyn Storage,
+    layout: &Layout,
+    listed: &Listed,
+    format: SegmentFormat,
+    all: &mut Vec<Ends>,
+) -> Result<()> {
+    let gone = |id: SegmentId, all: &[Ends]| all.iter().all(|e| e.given.segment_id != id);
+    for name in list(storage, layout)?.warm {
+        let is_new = !listed.warm.contains(&name) && gone(name.segment_id, all);
+        let was_listed = listed.segments.iter().any(|file| file.segment_id == name.segment_id);
+        if is_new && was_listed {
+            match Ends::load_warm(storage, name, &layout.warm_path(&name), format) {
+                Err(error) if is_not_found(&error) => {}
+                ends => all.push(ends?),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn read_prefix(storage: &dyn Storage, path: &Path, len_max: usize) -> Result<Option<Vec<u8>>> {
@@ -378,12 +478,13 @@ fn settle_identity(
     ends: &[Ends],
     watermark: Option<&[u8]>,
 ) -> Result<StreamIdentity> {
-    let mut ids = ends.iter().filter_map(|e| e.valid_header()?.stream_id);
+    let mut ids = ends.iter().filter_map(Ends::stream_id);
     let first = ids.next();
     let agreed = first.filter(|first| ids.all(|id| id == *first));
     if let Some(identity) = stored {
         // A single segment of another stream is a foreign segment.
-        let outvoted = agreed.is_some_and(|id| id != identity.stream_id) && ends.len() > 1;
+        let several = ends.iter().any(|e| e.given.segment_id != ends[0].given.segment_id);
+        let outvoted = agreed.is_some_and(|id| id != identity.stream_id) && several;
         if !outvoted {
             return Ok(identity.clone());
         }

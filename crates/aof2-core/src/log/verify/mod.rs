@@ -3,8 +3,8 @@
 //! [`verify`] reads and judges, while a writer may run; it writes nothing and takes no
 //! lock. [`repair`] is the only thing that gives up records that had been durable, and
 //! it says exactly which. Roles: `inventory` finds the files, `examine` and `walk` say
-//! what is in one of them, `check` says what is wrong, `repair` plans and `rewrite`
-//! writes.
+//! what is in one of them, `compressed` and `thaw` what is in one that was compressed,
+//! `check` says what is wrong, `repair` plans and `rewrite` writes.
 //!
 //! What counts as damage is what recovery would refuse to open or a reader could not
 //! read; what recovery removes by itself is a notice. After a repair the log verifies
@@ -12,13 +12,18 @@
 //! substitute for a segment that is missing. A segment of nothing but gaps may stand
 //! for a larger one, so the base offset in the next segment's name may be larger than
 //! its end.
+//!
+//! A segment may have several files: its own and compressed ones. It is judged by the one
+//! that readers read, or by another that is in better order; the others are checked too.
 
 mod check;
+mod compressed;
 mod examine;
 mod inventory;
 mod repair;
 mod report;
 mod rewrite;
+mod thaw;
 mod walk;
 
 use std::ops::ControlFlow;
@@ -50,7 +55,8 @@ fn tell(progress: Progress<'_>, at: VerifyProgress) -> Result<()> {
 /// log in this directory. Never writes and takes no lock; while a writer runs, only
 /// what is durable is judged.
 ///
-/// Memory stays bounded: one segment is mapped at a time.
+/// Memory stays bounded: one segment is mapped at a time, and of a compressed one a frame
+/// is decompressed at a time. A segment in the object store is not read.
 ///
 /// ```
 /// use aof2_core::{Aof, AofConfig, verify};
@@ -104,7 +110,8 @@ pub fn verify_with(
 ///
 /// Takes the writer lock. The original of every file that is replaced is kept in
 /// `quarantine/`. Intact records keep their ids and offsets, and no offset is used
-/// again. A healthy log is left as it is; torn tails are left to recovery. A crash at
+/// again. Of a damaged compressed segment without another copy a segment file is made. A
+/// healthy log is left as it is; torn tails are left to recovery. A crash at
 /// any point leaves each file either as it was or repaired: run it again.
 ///
 /// ```

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use super::Progress;
 use super::check::{Checked, CheckedLog, Checker, fitting_base};
-use super::examine::{Facts, is_segment_len};
+use super::examine::{Body, Facts, is_segment_len};
 use super::inventory::check_is_log;
-use super::report::{LostRange, ProblemKind, RepairAction, RepairReport, Severity};
+use super::report::{LostRange, RepairAction, RepairReport};
 use super::rewrite::{Quarantine, rebuild, substitute, substitute_len};
 use crate::error::{AofError, Result};
-use crate::format::{SEGMENT_BYTES_MIN, SEGMENT_HEADER_LEN, SegmentFormat, SegmentId};
+use crate::format::{
+    SEGMENT_BYTES_MIN, SEGMENT_HEADER_LEN, SegmentFormat, SegmentId, WarmFileName,
+};
 use crate::io::{Clock, LockError, Storage};
 use crate::log::layout::Layout;
 use crate::log::position::Position;
@@ -110,10 +112,25 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
+    /// Moves another file of a segment out of the way.
+    fn take_copy(&mut self, from: &Path) -> Result<PathBuf> {
+        let to = self.quarantine().take(from)?;
+        self.quarantined.push(to.clone());
+        Ok(to)
+    }
+
+    fn take_copies(&mut self, copies: &[PathBuf]) -> Result<()> {
+        for from in copies {
+            let to = self.take_copy(from)?;
+            self.actions.push(RepairAction::MovedCopy { from: from.clone(), to });
+        }
+        Ok(())
+    }
+
     fn settle_segments(&mut self, log: &CheckedLog) -> Result<()> {
         // A segment before a sealed one must be sealed as well.
         let last_sealed =
-            log.segments.iter().rposition(|s| s.facts.ends.sealed().is_some() || is_damaged(s));
+            log.segments.iter().rposition(|s| s.facts.ends.sealed().is_some() || s.is_damaged);
         let fills_end = log.missing_records().is_some();
         let mut torn = false;
         for (i, here) in log.segments.iter().enumerate() {
@@ -130,21 +147,32 @@ impl<'a> Repair<'a> {
                     missing(previous, here),
                 )?;
             }
+            // Before anything is written: what is left is worth at least as much.
+            self.take_copies(&here.worse)?;
             let base = self.base_of(previous, &here.facts);
+            if matches!(here.facts.ends.body, Body::Cold(_)) {
+                // Not ours to write anew, nor to give up.
+                self.base = here.facts.ends.end_base();
+                continue;
+            }
             let unsealed = here.facts.ends.sealed().is_none();
             let must_seal = unsealed && (fills_end || last_sealed.is_some_and(|last| i < last));
-            let rebuilds = is_damaged(here) || must_seal;
+            let rebuilds = here.is_damaged || must_seal;
             if !rebuilds && here.facts.is_blank() {
                 // Never used; whoever opens the log removes it.
                 continue;
             }
+            let ends = &here.facts.ends;
+            let is_misnamed = ends.given != ends.name || base != ends.given.base_offset;
             if rebuilds || self.needs_new_header(&here.facts, base) {
                 self.rebuild(log, here, base)?;
                 torn = here.is_torn;
-            } else if here.facts.ends.given != here.facts.ends.name
-                || base != here.facts.ends.given.base_offset
-            {
+            } else if is_misnamed {
                 self.rename(log, &here.facts, base)?;
+            }
+            if is_misnamed || rebuilds {
+                // Copies of what it was before.
+                self.take_copies(&here.copies)?;
             }
             if here.is_torn && !torn {
                 // Nothing from here on had been durable: recovery's business, not ours.
@@ -169,21 +197,32 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// The compact header holds the base offset.
+    /// The compact header holds the base offset, and so does the index of a compressed
+    /// segment.
     fn needs_new_header(&self, facts: &Facts, base: u64) -> bool {
+        if facts.ends.compressed().is_some() {
+            return facts.ends.name.base_offset != base;
+        }
         let in_header = facts.ends.valid_header().and_then(|h| h.base_offset);
         in_header.is_some_and(|in_header| in_header != base)
     }
 
     fn rebuild(&mut self, log: &CheckedLog, here: &Checked, base: u64) -> Result<()> {
         let facts = &here.facts;
-        self.preserve(&facts.ends.path)?;
+        let is_compressed = facts.ends.compressed().is_some();
+        if !is_compressed {
+            self.preserve(&facts.ends.path)?;
+        }
         let stream_id = log.inventory.identity.stream_id;
         let mut meta = facts.ends.meta(stream_id, facts.walk.first_offset);
         meta.base_offset = base;
         self.free_name(&mut meta, &facts.ends.path)?;
         let path = rebuild(self.storage, self.layout, facts, meta, self.clock.now_ns())?;
-        if path != facts.ends.path {
+        if is_compressed {
+            // Until here the log held it beside the new file; the next run would have
+            // taken it for a damaged copy.
+            self.take_copy(&facts.ends.path)?;
+        } else if path != facts.ends.path {
             // Until here the log held the original beside the new file; the next run
             // would have taken one of them for foreign.
             self.remove(&facts.ends.path)?;
@@ -200,19 +239,32 @@ impl<'a> Repair<'a> {
                 is_exact: region.is_exact,
             });
         }
-        self.actions.push(RepairAction::Rebuilt { path, changes: changes(here) });
+        let changes = changes(here);
+        self.actions.push(match is_compressed {
+            true => RepairAction::Salvaged { from: facts.ends.path.clone(), path, changes },
+            false => RepairAction::Rebuilt { path, changes },
+        });
         Ok(())
     }
 
     fn rename(&mut self, log: &CheckedLog, facts: &Facts, base: u64) -> Result<()> {
+        let index = facts.ends.compressed().and_then(|c| c.index.as_ref());
+        if let Some(index) = index {
+            let to = self.layout.warm_path(&WarmFileName::of(&index.summary));
+            return self.rename_to(&facts.ends.path, to, &self.layout.warm_dir());
+        }
         let stream_id = log.inventory.identity.stream_id;
         let mut meta = facts.ends.meta(stream_id, facts.walk.first_offset);
         meta.base_offset = base;
         self.free_name(&mut meta, &facts.ends.path)?;
-        let (from, to) = (facts.ends.path.clone(), self.layout.segment_path(&meta.file_name()));
-        self.storage.rename(&from, &to).map_err(AofError::io("name segment", &to))?;
-        self.sync_segments_dir()?;
-        self.actions.push(RepairAction::Renamed { from, to });
+        let to = self.layout.segment_path(&meta.file_name());
+        self.rename_to(&facts.ends.path, to, &self.layout.segments_dir())
+    }
+
+    fn rename_to(&mut self, from: &Path, to: PathBuf, dir: &Path) -> Result<()> {
+        self.storage.rename(from, &to).map_err(AofError::io("name segment", &to))?;
+        self.storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+        self.actions.push(RepairAction::Renamed { from: from.to_owned(), to });
         Ok(())
     }
 
@@ -308,14 +360,12 @@ fn missing(previous: &Facts, here: &Checked) -> Range<u64> {
     start..here.facts.walk.first_offset.max(start)
 }
 
-/// Whether the file must be written anew.
-fn is_damaged(checked: &Checked) -> bool {
-    checked.problems.iter().any(|p| p.severity == Severity::Damage && p.kind != ProblemKind::Name)
-}
-
 fn changes(here: &Checked) -> Vec<String> {
     let (ends, walk) = (&here.facts.ends, &here.facts.walk);
     let mut changes = Vec::new();
+    if ends.compressed().is_some_and(|c| c.index.is_none()) {
+        changes.push("frames found without the index".to_owned());
+    }
     if ends.valid_header().is_none() {
         changes.push("header rebuilt".to_owned());
     }

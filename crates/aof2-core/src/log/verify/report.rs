@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::format::{SegmentFormat, StreamId};
+use crate::log::Residency;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +43,9 @@ pub enum ProblemKind {
     TornTail,
     /// Bytes that are not zero between the last record and the footer.
     Beyond,
+    /// A compressed copy is damaged, or not of its segment. If it is the only copy,
+    /// readers refuse the records that are named, and a repair brings them back.
+    Copy,
 }
 
 /// How bad it is.
@@ -81,13 +85,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One segment file as checked.
+/// One segment as checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentCheck {
     /// Its number.
     pub segment_id: u64,
-    /// Its file.
+    /// The file that it was judged by: its own, or the compressed one if there is no
+    /// other, or if the other is damaged.
     pub path: PathBuf,
+    /// What kind of file that is. A segment in the object store is not read: what its
+    /// index says is taken as it is.
+    pub residency: Residency,
     /// Whether it has a valid footer.
     pub is_sealed: bool,
     /// Logical offset of its first record.
@@ -107,9 +115,9 @@ pub struct SegmentCheck {
 pub struct VerifyProgress {
     /// Segment that is read next; the last one at the end.
     pub segment_id: u64,
-    /// Bytes of segment files done.
+    /// Bytes of segments and of compressed copies done, uncompressed.
     pub bytes_done: u64,
-    /// Bytes of segment files in all.
+    /// Those bytes in all.
     pub bytes_total: u64,
 }
 
@@ -197,6 +205,24 @@ pub enum RepairAction {
         /// What was done to it.
         changes: Vec<String>,
     },
+    /// Moved a damaged file of a segment out of the way; another file of it is whole, or
+    /// holds more.
+    MovedCopy {
+        /// Where it was.
+        from: PathBuf,
+        /// Where it is.
+        to: PathBuf,
+    },
+    /// Made a segment file from what is intact of a compressed one, which is in
+    /// quarantine.
+    Salvaged {
+        /// The compressed file.
+        from: PathBuf,
+        /// The file that was made.
+        path: PathBuf,
+        /// What was done.
+        changes: Vec<String>,
+    },
     /// Made a segment that stands for a missing one.
     Substituted {
         /// The file.
@@ -208,7 +234,7 @@ impl fmt::Display for RepairAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RewroteIdentity { path } => write!(f, "rewrote {}", path.display()),
-            Self::MovedForeign { from, to } => {
+            Self::MovedForeign { from, to } | Self::MovedCopy { from, to } => {
                 write!(f, "moved {} to {}", from.display(), to.display())
             }
             Self::Renamed { from, to } => {
@@ -216,6 +242,10 @@ impl fmt::Display for RepairAction {
             }
             Self::Rebuilt { path, changes } => {
                 write!(f, "rebuilt {}: {}", path.display(), changes.join(", "))
+            }
+            Self::Salvaged { from, path, changes } => {
+                let (from, changes) = (from.display(), changes.join(", "));
+                write!(f, "made {} from {from}: {changes}", path.display())
             }
             Self::Substituted { path } => {
                 write!(f, "made {} for a missing segment", path.display())

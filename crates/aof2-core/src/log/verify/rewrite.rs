@@ -5,16 +5,18 @@
 //! name before it gets its own, so a crash leaves the old file or the new one, and a
 //! temporary that the next writer removes.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::examine::{Facts, map_file};
+use super::compressed::Compressed;
+use super::examine::{Ends, Facts, map_file};
 use super::walk::{Region, gap_len_min};
 use crate::error::{AofError, Result};
 use crate::format::{
     Crc64, FOOTER_PARTIAL, FOOTER_SEALED, RecordCodec, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
     SegmentFooter, SegmentFormat, SegmentHeader, StreamId,
 };
-use crate::io::{File, OpenMode, Storage};
+use crate::io::{File, OpenMode, SharedMap, Storage};
 use crate::log::layout::Layout;
 use crate::segment::SegmentMeta;
 
@@ -150,6 +152,36 @@ fn create(storage: &dyn Storage, path: &Path) -> Result<std::sync::Arc<dyn File>
     storage.create_new(path).map_err(AofError::io("create", path))
 }
 
+/// The bytes that a segment is rebuilt from.
+enum Original<'a> {
+    File(Option<SharedMap>),
+    Compressed(&'a Compressed),
+}
+
+impl<'a> Original<'a> {
+    fn open(storage: &dyn Storage, ends: &'a Ends) -> Result<Self> {
+        Ok(match ends.compressed() {
+            Some(compressed) => Self::Compressed(compressed),
+            None => Self::File(map_file(storage, &ends.path, ends.file_len)?),
+        })
+    }
+
+    fn mapped(map: &Option<SharedMap>) -> &[u8] {
+        map.as_ref().and_then(|m| m.bytes(0, m.len())).unwrap_or_default()
+    }
+
+    /// Gives bytes of the segment to `sink`, in pieces.
+    fn copy(&self, range: Range<u32>, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            Self::File(map) => {
+                let range = range.start as usize..range.end as usize;
+                sink(Self::mapped(map).get(range).unwrap_or_default())
+            }
+            Self::Compressed(compressed) => compressed.copy(range, sink),
+        }
+    }
+}
+
 /// A segment file in the making: header, records and gaps in order, then the footer.
 pub(super) struct Rewrite<'a> {
     storage: &'a dyn Storage,
@@ -202,9 +234,8 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Records `[self.at, end)` of the original, unchanged.
-    fn copy_until(&mut self, original: &[u8], end: u32) -> Result<()> {
-        let bytes = original.get(self.at as usize..end as usize).unwrap_or_default();
-        self.put(bytes)
+    fn copy_until(&mut self, original: &Original<'_>, end: u32) -> Result<()> {
+        original.copy(self.at..end, &mut |bytes| self.put(bytes))
     }
 
     /// A gap up to `end`, or the shortest there is if `end` is nearer.
@@ -231,10 +262,12 @@ impl<'a> Rewrite<'a> {
     }
 
     /// A record with zeros for padding.
-    fn put_padded(&mut self, original: &[u8], region: &Region) -> Result<()> {
-        let start = region.bytes.start as usize;
-        let record = original.get(start..region.bytes.end as usize).unwrap_or_default();
-        let mut record = record.to_vec();
+    fn put_padded(&mut self, original: &Original<'_>, region: &Region) -> Result<()> {
+        let mut record = Vec::new();
+        original.copy(region.bytes.clone(), &mut |bytes| {
+            record.extend_from_slice(bytes);
+            Ok(())
+        })?;
         if let Ok(Some(head)) = self.codec.peek(&record) {
             let used = self.codec.header_len() + head.payload_len as usize;
             record.iter_mut().skip(used).for_each(|byte| *byte = 0);
@@ -274,8 +307,7 @@ pub(super) fn rebuild(
     now_ns: u64,
 ) -> Result<PathBuf> {
     let (ends, walk) = (&facts.ends, &facts.walk);
-    let map = map_file(storage, &ends.path, ends.file_len)?;
-    let original = map.as_ref().and_then(|m| m.bytes(0, m.len())).unwrap_or_default();
+    let original = &Original::open(storage, ends)?;
     let mut rewrite = Rewrite::start(storage, layout, meta, base_timestamp_ms(facts))?;
     for region in &walk.regions {
         rewrite.copy_until(original, region.bytes.start)?;
@@ -350,7 +382,9 @@ fn base_timestamp_ms(facts: &Facts) -> u64 {
 
 /// The footer as it was before one of its bits flipped: only that bit makes its
 /// checksum fit. Saves what only a footer knows.
-fn mend_footer(facts: &Facts, original: &[u8]) -> Option<SegmentFooter> {
+fn mend_footer(facts: &Facts, original: &Original<'_>) -> Option<SegmentFooter> {
+    let Original::File(map) = original else { return None };
+    let original = Original::mapped(map);
     let slot = facts.ends.slot() as usize;
     let mut block: [u8; SEGMENT_FOOTER_LEN] =
         original.get(slot..slot + SEGMENT_FOOTER_LEN)?.try_into().ok()?;

@@ -5,7 +5,7 @@
 //! record starts where it says, and exactly one record is damaged. Otherwise the
 //! next valid record behind it is searched for. In the full format that record says
 //! how many are missing. In the compact format only the totals of footer and next
-//! header tell; see [`Walker::settle_counts`].
+//! header tell; see [`settle_counts`].
 
 use std::fmt;
 use std::ops::Range;
@@ -42,6 +42,8 @@ pub(super) struct Hints {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Record(RecordFault),
+    /// The frame of a compressed segment that held the records does not decompress.
+    Frame,
     /// Zeros, or the end of the file.
     Nothing,
     Sequence {
@@ -54,6 +56,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Record(fault) => fault.fmt(f),
+            Self::Frame => f.write_str("a compressed frame is damaged"),
             Self::Nothing => f.write_str("nothing where a record should be"),
             Self::Sequence { expected, found } => {
                 write!(f, "record {found} stands where record {expected} should be")
@@ -72,8 +75,9 @@ pub(super) struct Region {
     pub(super) is_exact: bool,
     /// Whether only padding is wrong: the payload is intact.
     pub(super) is_padding: bool,
-    /// Whether it is one record whose length is still right.
-    is_chained: bool,
+    /// Whether the number of records is known without counting the others: it is one
+    /// record whose length is still right, or the index of a compressed segment tells.
+    pub(super) is_chained: bool,
 }
 
 /// What a walk found.
@@ -100,15 +104,42 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    pub(super) fn new(first_offset: u64, start: u32) -> Self {
+        Self {
+            first_offset,
+            end_offset: first_offset,
+            end: start,
+            regions: Vec::new(),
+            gaps: Vec::new(),
+            intact_count: 0,
+            first_timestamp_ms: None,
+            last_timestamp_ms: None,
+            last_position: 0,
+            proven: 0,
+            stopped: None,
+        }
+    }
+
+    /// Records that a repair keeps.
+    pub(super) fn kept_count(&self) -> u64 {
+        self.intact_count + self.regions.iter().filter(|r| r.is_padding).count() as u64
+    }
+
     /// Whether there is nothing but gaps, at least one.
     pub(super) fn is_only_gaps(&self) -> bool {
         self.intact_count == 0 && self.regions.is_empty() && self.last_position != 0
     }
 }
 
+/// Walks the records of a part of a segment: `space` is what stands from byte `base` on,
+/// up to `hints.required_end`.
+pub(super) fn walk_part(codec: &RecordCodec, base: u32, space: &[u8], hints: &Hints) -> Walk {
+    Walker::new(codec, base, space, hints, true).run()
+}
+
 /// Walks the records in `space`, a segment's bytes up to where its records may end.
 pub(super) fn walk(codec: &RecordCodec, space: &[u8], hints: &Hints) -> Walk {
-    let by_length = Walker::new(codec, space, hints, true).run();
+    let by_length = Walker::new(codec, 0, space, hints, true).run();
     let settled = |w: &Walk| total_end(hints, w).is_none_or(|total| total == w.end_offset);
     let exact = settled(&by_length) && by_length.regions.iter().all(|r| r.is_exact);
     if codec.format() == SegmentFormat::Full || exact {
@@ -117,14 +148,14 @@ pub(super) fn walk(codec: &RecordCodec, space: &[u8], hints: &Hints) -> Walk {
     // A damaged length may lead to a later record just as well as a right one. The
     // totals decide; without them the length is believed, because what a search finds
     // in between may be payload.
-    let by_search = Walker::new(codec, space, hints, false).run();
+    let by_search = Walker::new(codec, 0, space, hints, false).run();
     let better = by_search.intact_count > by_length.intact_count
         && settled(&by_search)
         && by_search.regions.iter().all(|r| r.is_exact);
     if better { by_search } else { by_length }
 }
 
-fn total_end(hints: &Hints, walk: &Walk) -> Option<u64> {
+pub(super) fn total_end(hints: &Hints, walk: &Walk) -> Option<u64> {
     hints.footer_count.map(|n| walk.first_offset.saturating_add(n)).or(hints.next_first)
 }
 
@@ -135,6 +166,8 @@ pub(super) fn gap_len_min(codec: &RecordCodec) -> u32 {
 
 struct Walker<'a> {
     codec: &'a RecordCodec,
+    /// Byte of the segment where `space` starts.
+    base: usize,
     space: &'a [u8],
     hints: &'a Hints,
     trusts_lengths: bool,
@@ -149,32 +182,24 @@ struct Walker<'a> {
 impl<'a> Walker<'a> {
     fn new(
         codec: &'a RecordCodec,
+        base: u32,
         space: &'a [u8],
         hints: &'a Hints,
         trusts_lengths: bool,
     ) -> Self {
+        let base = base as usize;
+        let start = base.max(START);
         let mut walker = Self {
             codec,
+            base,
             space,
             hints,
             trusts_lengths,
             budget: space.len().saturating_mul(CHECKSUM_BUDGET_FACTOR),
-            at: START,
+            at: start,
             offset: 0,
             is_start_guessed: false,
-            walk: Walk {
-                first_offset: 0,
-                end_offset: 0,
-                end: START as u32,
-                regions: Vec::new(),
-                gaps: Vec::new(),
-                intact_count: 0,
-                first_timestamp_ms: None,
-                last_timestamp_ms: None,
-                last_position: 0,
-                proven: 0,
-                stopped: None,
-            },
+            walk: Walk::new(0, start as u32),
         };
         walker.offset = walker.first_offset();
         walker.walk.first_offset = walker.offset;
@@ -182,7 +207,7 @@ impl<'a> Walker<'a> {
     }
 
     fn rest(&self, at: usize) -> &'a [u8] {
-        self.space.get(at..).unwrap_or_default()
+        self.space.get(at - self.base..).unwrap_or_default()
     }
 
     /// The first record's own word, or what the surroundings say.
@@ -195,10 +220,10 @@ impl<'a> Walker<'a> {
         if self.codec.format() == SegmentFormat::Compact {
             return hints.header_first.or(hints.previous_end).or(by_end).unwrap_or(0);
         }
-        if let Ok(Some(record)) = self.codec.decode(self.rest(START)) {
+        if let Ok(Some(record)) = self.codec.decode(self.rest(self.at)) {
             return record.head.logical_offset.unwrap_or(0);
         }
-        match self.search(START + RECORD_ALIGN, 0) {
+        match self.search(self.at + RECORD_ALIGN, 0) {
             Some((at, head)) => {
                 let valid = head.logical_offset.unwrap_or(0);
                 let known = hints.previous_end.or(by_end).filter(|&first| first <= valid);
@@ -211,8 +236,8 @@ impl<'a> Walker<'a> {
     /// What the damaged first record says of itself, if so many records fit in front of
     /// the first valid one; otherwise one record was there at least.
     fn guess_first_offset(&mut self, valid_at: usize, valid: u64) -> u64 {
-        let room = ((valid_at - START) / gap_len_min(self.codec) as usize) as u64;
-        let head = self.codec.peek(self.rest(START)).ok().flatten();
+        let room = ((valid_at - self.at) / gap_len_min(self.codec) as usize) as u64;
+        let head = self.codec.peek(self.rest(self.at)).ok().flatten();
         let said = head.and_then(|head| head.logical_offset);
         let first = said.filter(|&first| first < valid && valid - first <= room);
         self.is_start_guessed = first.is_none_or(|first| valid - first > 1);
@@ -239,7 +264,7 @@ impl<'a> Walker<'a> {
             first.is_exact = false;
         }
         if self.codec.format() == SegmentFormat::Compact {
-            self.settle_counts();
+            settle_counts(&mut self.walk, self.hints);
         }
         self.walk
     }
@@ -374,7 +399,7 @@ impl<'a> Walker<'a> {
     /// logical offset is at least `expected`.
     fn search(&mut self, from: usize, expected: u64) -> Option<(usize, RecordHead)> {
         let mut at = from.next_multiple_of(RECORD_ALIGN);
-        while at + RECORD_ALIGN <= self.space.len() {
+        while at + RECORD_ALIGN <= self.base + self.space.len() {
             let rest = self.rest(at);
             if let Ok(Some(head)) = self.codec.peek(rest) {
                 let plausible = head.logical_offset.is_none_or(|offset| {
@@ -392,35 +417,34 @@ impl<'a> Walker<'a> {
         }
         None
     }
+}
 
-    /// Compact records are counted, and a region found by searching counts as one
-    /// until here. If the totals say that more are missing, the last such region gets
-    /// the rest, and with several of them none is certain.
-    fn settle_counts(&mut self) {
-        let total = total_end(self.hints, &self.walk).or_else(|| {
-            let at_end = |&(end, _): &(u32, u64)| end == self.walk.end;
-            self.hints.claimed.filter(at_end).map(|(_, offset)| offset)
-        });
-        let walk = &mut self.walk;
-        let uncertain = walk.regions.iter().filter(|r| !r.is_chained).count();
-        let Some(last) = walk.regions.iter().rposition(|r| !r.is_chained) else { return };
-        let is_exact = uncertain == 1 && total.is_some();
-        for region in walk.regions.iter_mut().filter(|r| !r.is_chained) {
-            region.is_exact = is_exact;
-        }
-        let Some(total) = total else { return };
-        let start = walk.regions[last].records.start;
-        let counted = walk.regions[last].records.end;
-        let behind = walk.end_offset - counted;
-        let end = total.saturating_sub(behind).max(start);
-        let moved = |offset: u64| offset - counted + end;
-        walk.regions[last].records.end = end;
-        for region in &mut walk.regions[last + 1..] {
-            region.records = moved(region.records.start)..moved(region.records.end);
-        }
-        for gap in walk.gaps.iter_mut().filter(|gap| gap.start > start) {
-            *gap = moved(gap.start)..moved(gap.end);
-        }
-        walk.end_offset = end + behind;
+/// Compact records are counted, and a region found by searching counts as one
+/// until here. If the totals say that more are missing, the last such region gets
+/// the rest, and with several of them none is certain.
+pub(super) fn settle_counts(walk: &mut Walk, hints: &Hints) {
+    let total = total_end(hints, walk).or_else(|| {
+        let at_end = |&(end, _): &(u32, u64)| end == walk.end;
+        hints.claimed.filter(at_end).map(|(_, offset)| offset)
+    });
+    let uncertain = walk.regions.iter().filter(|r| !r.is_chained).count();
+    let Some(last) = walk.regions.iter().rposition(|r| !r.is_chained) else { return };
+    let is_exact = uncertain == 1 && total.is_some();
+    for region in walk.regions.iter_mut().filter(|r| !r.is_chained) {
+        region.is_exact = is_exact;
     }
+    let Some(total) = total else { return };
+    let start = walk.regions[last].records.start;
+    let counted = walk.regions[last].records.end;
+    let behind = walk.end_offset - counted;
+    let end = total.saturating_sub(behind).max(start);
+    let moved = |offset: u64| offset - counted + end;
+    walk.regions[last].records.end = end;
+    for region in &mut walk.regions[last + 1..] {
+        region.records = moved(region.records.start)..moved(region.records.end);
+    }
+    for gap in walk.gaps.iter_mut().filter(|gap| gap.start > start) {
+        *gap = moved(gap.start)..moved(gap.end);
+    }
+    walk.end_offset = end + behind;
 }

@@ -22,10 +22,10 @@ const WINDOW_LOG_MAX: u32 = 23;
 /// decompressed in one go.
 pub(super) const PIECE_LEN_MAX: usize = 1 << 20;
 
-const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
+pub(super) const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// In the byte behind the magic: a content checksum follows the frame.
 const CHECKSUM_FLAG: u8 = 1 << 2;
-const CHECKSUM_LEN: usize = 4;
+pub(super) const CHECKSUM_LEN: usize = 4;
 
 /// Why bytes are not the frame that the index promises, or cannot be made one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,6 +209,21 @@ impl FrameDecoder {
         let hint = self.context.decompress_stream(&mut output, input).map_err(FrameFault::zstd)?;
         Ok(hint == 0)
     }
+}
+
+/// How long the content is by a frame's header; `None` if this is none.
+pub(super) fn claimed_len(header: &[u8]) -> Option<u64> {
+    header.starts_with(&MAGIC).then(|| get_frame_content_size(header).ok().flatten()).flatten()
+}
+
+/// How long the frame is that these bytes start with, if all of it is there.
+pub(super) fn compressed_len(bytes: &[u8]) -> Option<usize> {
+    find_frame_compressed_size(bytes).ok()
+}
+
+/// The most that so much content is compressed to.
+pub(super) fn compressed_len_max(len: usize) -> usize {
+    compress_bound(len)
 }
 
 fn check_header(frame: &ArtifactFrame, compressed: &[u8]) -> Result<(), FrameFault> {

@@ -10,6 +10,7 @@
 mod frames;
 mod hydrate;
 mod read;
+mod salvage;
 mod source;
 mod stream;
 mod write;
@@ -20,5 +21,6 @@ mod tests;
 
 pub use hydrate::hydrate;
 pub use read::Artifact;
+pub(crate) use salvage::{Stretch, frame_at, stretches};
 pub use source::{ArtifactSource, FileSource};
 pub use write::{ArtifactOptions, Written, write_artifact};

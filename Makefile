@@ -28,7 +28,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -path '*/
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 
 .PHONY: help demo test test-rust test-python test-deep bench bench-rust bench-python \
-  bench-spark bench-manifest fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
+  bench-spark bench-manifest bench-artifact test-s3 fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
   check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
@@ -91,7 +91,7 @@ wheel: $(VENV)/.wheel ## Build the Python wheel into dist/
 
 DEMO_ARGS ?=
 # Without Java the demo is the same, less its last step; the demo says so.
-demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, query with Spark (a minute)
+demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, compress, query with Spark (a minute)
 	@major="$$($(JAVA_MAJOR))"; if [ "$${major:-0}" -ge 17 ]; \
 	  then $(MAKE) --no-print-directory $(VENV)/.group-spark; \
 	  else echo "Java 17 or newer is missing, so the demo leaves out Spark"; fi
@@ -113,6 +113,11 @@ test-python: check-java $(VENV)/.package $(VENV)/.wheel $(VENV)/.group-test $(VE
 	# Apart: a JVM and workers that are forked from a process with nothing else in it.
 	$(BIN)/python -m pytest tests/spark $(PYTEST_ARGS)
 
+# Apart: the client's crates take minutes to build and need Rust 1.94.1 or newer.
+test-s3: check-rust $(VENV)/.group-tiers ## The object store's client against a real S3 server behind a faulty proxy
+	$(CARGO) test --locked -p aof2-core --features s3 --lib io::s3
+	$(BIN)/python -m pytest tests/tiers $(PYTEST_ARGS)
+
 test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of kills (about half an hour)
 	AOF2_CRASH_STATES=150000 AOF2_FAULT_RUNS=20000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib log::tests -- --nocapture
@@ -124,7 +129,7 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
-  manifest_chunk manifest_record manifest_snapshot
+  manifest_chunk manifest_record manifest_snapshot artifact artifact_name
 check-fuzz-tools: check-rust
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
 	  echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 1; }
@@ -139,7 +144,7 @@ fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nigh
 # ---- measure it --------------------------------------------------------------
 
 BENCH_ARGS ?=
-bench: bench-rust bench-manifest bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
+bench: bench-rust bench-manifest bench-artifact bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
 
 check-bench-tools: check-rust
 	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
@@ -158,6 +163,9 @@ bench-python: $(VENV)/.package $(VENV)/.group-bench ## The Python package agains
 # A folder that Python runs: benches/spark/__main__.py.
 bench-spark: check-java $(VENV)/.package $(VENV)/.group-bench $(VENV)/.group-spark ## The Spark connector against Parquet
 	$(BIN)/python benches/spark $(BENCH_ARGS)
+
+bench-artifact: check-rust ## Compressed segments: compression, single records, coming back, against libzstd alone
+	$(CARGO) run --locked --release -p aof2-core --example artifact_bench -- $(BENCH_ARGS)
 
 bench-manifest: check-rust ## The manifest: appends, commits, replay, snapshots
 	$(CARGO) run --locked --release -p aof2-core --example manifest_bench -- $(BENCH_ARGS)

@@ -601,6 +601,66 @@ fn damaged_frames_are_told_apart_from_a_damaged_index() {
     }
 }
 
+<<<<<<< HEAD
+=======
+/// What a frame says of itself is lost as well: the frames behind it are placed by the
+/// end of the segment.
+#[test]
+fn a_frame_without_its_header_does_not_displace_those_behind_it() {
+    for frame in [0, 3] {
+        for format in FORMATS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("events");
+            let model = build(&path, format, 3, evict_all);
+            let warm = files_in(&path, "warm")[1].clone();
+            let index = index_of(&warm);
+            let mut bytes = fs::read(&warm).unwrap();
+            let at = index.frames[frame].compressed_offset as usize;
+            bytes[at..at + 12].fill(0);
+            fs::write(&warm, bytes).unwrap();
+            spoil_index(&warm, &index);
+            agrees_with_a_scan(&path, &model, "frame without header");
+            repair_loses(&path, format, &model, index.offsets_of(frame));
+        }
+    }
+}
+
+/// Nothing of the artifact tells how long a large segment was; the next one does.
+#[test]
+fn a_large_segment_of_which_little_is_left_keeps_its_place() {
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        {
+            let manager = manager();
+            let large = config(&path, format).segment_bytes(512 << 10);
+            let log = manager.open(large).unwrap();
+            for i in 0..310 {
+                if i == 300 {
+                    log.seal().unwrap();
+                }
+                let options = AppendOptions::default();
+                log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
+            }
+            log.evict(0).unwrap();
+            log.close().unwrap();
+        }
+        let warm = files_in(&path, "warm")[0].clone();
+        let index = index_of(&warm);
+        assert!(index.summary.durable_bytes > 128 << 10);
+        let file = fs::OpenOptions::new().write(true).open(&warm).unwrap();
+        file.set_len(index.frames[1].compressed_offset + 3).unwrap();
+        let repaired = repair(&path).unwrap();
+        assert!(repaired.verify.is_healthy(), "{:#?}", repaired.verify.problems);
+        let lost: Vec<_> = repaired.lost.iter().map(|l| (l.records.clone(), l.is_exact)).collect();
+        assert_eq!(lost, [(index.frames[1].first_offset..300, true)], "{format}");
+        assert_eq!(repaired.verify.segments[0].bytes, u64::from(index.summary.durable_bytes));
+        let left: Vec<u64> = read_all(&path).unwrap().into_keys().collect();
+        assert_eq!(left, (0..index.frames[1].first_offset).chain(300..310).collect::<Vec<_>>());
+    }
+}
+
+>>>>>>> seam
 #[test]
 fn of_a_truncated_artifact_the_frames_before_the_cut_survive() {
     for segment in [0_usize, 2] {

@@ -117,7 +117,7 @@ impl Tiers {
         found.map_or("elastic", |(word, _)| word)
     }
 
-    /// Level of zstd, from 1 to 22.
+    /// Level of zstd, from 1 to 19.
     #[getter]
     fn compression_level(&self) -> i32 {
         self.config.compression_level

@@ -73,7 +73,12 @@ impl TierConfig {
         if self.hot_bytes == 0 {
             return invalid("hot_bytes", "must be at least 1");
         }
-        self.artifact_options().validate()?;
+        if !(1..=19).contains(&self.compression_level) {
+            return invalid("compression_level", "must be from 1 to 19");
+        }
+        if !(4 << 10..=16 << 20).contains(&self.frame_bytes) {
+            return invalid("frame_bytes", "must be from 4 KiB to 16 MiB");
+        }
         if !(1..=64).contains(&self.jobs_max) {
             return invalid("jobs_max", "must be from 1 to 64");
         }

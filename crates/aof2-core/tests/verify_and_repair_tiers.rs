@@ -601,8 +601,6 @@ fn damaged_frames_are_told_apart_from_a_damaged_index() {
     }
 }
 
-<<<<<<< HEAD
-=======
 /// What a frame says of itself is lost as well: the frames behind it are placed by the
 /// end of the segment.
 #[test]
@@ -660,7 +658,6 @@ fn a_large_segment_of_which_little_is_left_keeps_its_place() {
     }
 }
 
->>>>>>> seam
 #[test]
 fn of_a_truncated_artifact_the_frames_before_the_cut_survive() {
     for segment in [0_usize, 2] {

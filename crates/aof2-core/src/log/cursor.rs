@@ -39,6 +39,10 @@ pub(crate) struct Cursor {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) visibility: Visibility,
     verify: bool,
+    /// Whether a window that cannot be read is passed over where reading begins.
+    passes_damage: bool,
+    /// Logical offsets passed over like that.
+    passed: u64,
     here: Option<Here>,
     /// Logical offset of the next record, where it is known.
     offset: u64,
@@ -60,6 +64,8 @@ struct Spot {
     entry: Arc<SegmentEntry>,
     segment: Arc<Segment>,
     ahead: Option<ReadAhead>,
+    /// Logical offsets that were passed over to get there.
+    passed: u64,
 }
 
 /// What a lookup in a segment is for: which window it needs.
@@ -78,11 +84,55 @@ impl Cursor {
         verify: bool,
         start: Start,
     ) -> Result<Self> {
-        source.check()?;
-        let limit = source.limit(visibility)?;
-        let mut cursor = Self { source, visibility, verify, here: None, offset: 0, limit };
+        let mut cursor = Self::nowhere(source, visibility, verify)?;
         cursor.seek(start)?;
         Ok(cursor)
+    }
+
+    /// [`Cursor::new`] for a reader that goes on behind damage, also if it begins there.
+    pub(crate) fn passing_damage(
+        source: Arc<dyn Source>,
+        visibility: Visibility,
+        verify: bool,
+        start: Start,
+    ) -> Result<Self> {
+        let nowhere = Self::nowhere(source, visibility, verify)?;
+        let mut cursor = Self { passes_damage: true, ..nowhere };
+        let mut start = start;
+        loop {
+            match cursor.seek(start) {
+                Err(error @ AofError::Corrupt(_)) => {
+                    start = cursor.behind_damaged_segment(start).ok_or(error)?;
+                }
+                done => return done.map(|()| cursor),
+            }
+        }
+    }
+
+    /// Where to start instead, if all of the segment is damaged that this start lies in.
+    fn behind_damaged_segment(&mut self, start: Start) -> Option<Start> {
+        let table = self.source.table();
+        let offset = match start {
+            Start::Earliest => table.earliest(),
+            Start::Offset(offset) => offset,
+            _ => return None,
+        };
+        let damaged = table.find_offset(offset).filter(|entry| entry.damage.is_some())?;
+        let behind = damaged.end_offset()?.min(self.limit.next_offset);
+        self.passed += behind.checked_sub(offset).filter(|&passed| passed > 0)?;
+        Some(Start::Offset(behind))
+    }
+
+    fn nowhere(source: Arc<dyn Source>, visibility: Visibility, verify: bool) -> Result<Self> {
+        source.check()?;
+        let limit = source.limit(visibility)?;
+        let (passes_damage, passed) = (false, 0);
+        Ok(Self { source, visibility, verify, passes_damage, passed, here: None, offset: 0, limit })
+    }
+
+    /// Logical offsets that were passed over because reading would have begun in them.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Logical offset of the next record.
@@ -127,7 +177,8 @@ impl Cursor {
             self.here = None;
             return Ok(());
         };
-        let Spot { entry, segment, ahead } = self.open(entry, Want::Offset(offset))?;
+        let Spot { entry, segment, ahead, passed } = self.open(entry, Want::Offset(offset))?;
+        self.passed += passed;
         let end = self.readable_end(&entry, &segment)?;
         if offset > entry.meta.first_offset {
             self.recall(&entry, &segment);
@@ -141,7 +192,7 @@ impl Cursor {
     fn seek_id(&mut self, id: RecordId) -> Result<()> {
         let entry = self.find_entry(id)?;
         let want = Want::Position(id.segment_offset());
-        let Spot { entry, segment, ahead } = self.open(entry, want)?;
+        let Spot { entry, segment, ahead, .. } = self.open(entry, want)?;
         let end = self.readable_end(&entry, &segment)?;
         self.recall(&entry, &segment);
         let found = segment.find_position(id.segment_offset(), end, self.source.remembers());
@@ -175,7 +226,13 @@ impl Cursor {
                 continue;
             }
             let want = Want::Timestamp(timestamp_ms);
-            let Spot { entry, segment, ahead } = self.open(entry, want)?;
+            let Spot { entry, segment, ahead, passed } = self.open(entry, want)?;
+            if passed > 0 {
+                self.passed += passed;
+                let behind = segment.first_point();
+                self.enter(entry, segment, ahead, behind);
+                return Ok(());
+            }
             let end = self.readable_end(&entry, &segment)?;
             self.recall(&entry, &segment);
             let found = segment.find_timestamp(timestamp_ms, end, self.source.remembers());
@@ -209,13 +266,10 @@ impl Cursor {
 
     /// Stands before the first record of a segment.
     fn enter_start(&mut self, entry: Arc<SegmentEntry>) -> Result<()> {
-        let Spot { entry, segment, ahead } = self.open(entry, Want::Start)?;
-        let point = IndexPoint {
-            position: SEGMENT_HEADER_LEN as u32,
-            offset: entry.meta.first_offset,
-            timestamp_before_ms: 0,
-        };
-        self.enter(entry, segment, ahead, point);
+        let Spot { entry, segment, ahead, passed } = self.open(entry, Want::Start)?;
+        self.passed += passed;
+        let first = segment.first_point();
+        self.enter(entry, segment, ahead, first);
         Ok(())
     }
 
@@ -238,7 +292,7 @@ impl Cursor {
     fn open(&self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
         let (entry, opened) = self.open_copy(entry)?;
         match opened {
-            Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None }),
+            Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: 0 }),
             Opened::Away(artifact) => {
                 let index = artifact.index();
                 let frame = match want {
@@ -249,10 +303,27 @@ impl Cursor {
                 };
                 let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
                 let window = self.source.table().window(&artifact, frame);
-                let segment = window.inspect_err(|error| self.note(error))?;
-                Ok(Spot { entry, segment, ahead: Some(ReadAhead::behind(artifact, frame)) })
+                let (segment, passed) = match window.inspect_err(|error| self.note(error)) {
+                    Err(AofError::Corrupt(_)) if self.passes(&want) => {
+                        let offsets = index.offsets_of(frame);
+                        let from = match want {
+                            Want::Offset(offset) => offset.max(offsets.start),
+                            _ => offsets.start,
+                        };
+                        let behind = ReadAhead::nothing_behind(&artifact, frame);
+                        (Arc::new(behind), offsets.end.saturating_sub(from))
+                    }
+                    window => (window?, 0),
+                };
+                let ahead = Some(ReadAhead::behind(artifact, frame));
+                Ok(Spot { entry, segment, ahead, passed })
             }
         }
+    }
+
+    /// Whether a damaged window is passed over. Whoever asks for a certain record is told.
+    fn passes(&self, want: &Want) -> bool {
+        self.passes_damage && !matches!(want, Want::Position(_))
     }
 
     fn open_copy(&self, entry: Arc<SegmentEntry>) -> Result<(Arc<SegmentEntry>, Opened)> {
@@ -435,6 +506,10 @@ impl Cursor {
         if self.limit.position.segment_index() < entry.meta.segment_id.as_u32() {
             return Ok(false);
         }
+        if entry.damage.is_some() && entry.end_offset().is_some_and(|end| end <= self.offset) {
+            // Passed over.
+            return Ok(false);
+        }
         if self.limit.position.end() == 0
             && self.limit.position.segment_index() == entry.meta.segment_id.as_u32()
         {
@@ -573,8 +648,12 @@ impl Cursor {
             Some(here) => table.after(here.entry.meta.segment_id.as_u32()),
             None => table.find_offset(self.offset),
         };
-        let next = damaged.and_then(|e| table.after(e.meta.segment_id.as_u32()));
-        let Some(entry) = next else { return Ok(0) };
+        let Some(damaged) = damaged else { return Ok(0) };
+        let Some(entry) = table.after(damaged.meta.segment_id.as_u32()) else {
+            // Nothing follows: all that should be there is passed over.
+            self.offset = damaged.end_offset().unwrap_or(0).max(self.limit.next_offset);
+            return Ok(self.offset.saturating_sub(before));
+        };
         self.enter_start(entry)?;
         Ok(self.offset.saturating_sub(before))
     }
@@ -601,16 +680,8 @@ impl Cursor {
         id: RecordId,
         visibility: Visibility,
     ) -> Result<Record> {
-        source.check()?;
-        let limit = source.limit(visibility)?;
-        let cursor = Self {
-            source: Arc::clone(source),
-            visibility,
-            verify: true,
-            here: None,
-            offset: 0,
-            limit,
-        };
+        let cursor = Self::nowhere(Arc::clone(source), visibility, true)?;
+        let limit = cursor.limit;
         let entry = cursor.find_entry(id)?;
         let position = id.segment_offset();
         if !limit.position.covers(id)

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::format::IndexPoint;
 use crate::segment::{Artifact, Segment};
 
 /// Decompressed bytes that one read brings at most: what a scan holds in memory.
@@ -28,6 +29,19 @@ pub(crate) struct ReadAhead {
 impl ReadAhead {
     pub(crate) fn behind(artifact: Arc<Artifact>, frame: usize) -> Self {
         Self { artifact, next: frame + 1, ready: VecDeque::new(), frames: 1 }
+    }
+
+    /// A window without records behind a frame that cannot be read.
+    pub(crate) fn nothing_behind(artifact: &Artifact, frame: usize) -> Segment {
+        let index = artifact.index();
+        let place = index.frames.get(frame).unwrap_or(&index.footer);
+        let first = IndexPoint {
+            position: place.position.saturating_add(place.len),
+            offset: index.offsets_of(frame).end,
+            timestamp_before_ms: place.timestamp_before_ms,
+        };
+        let name = artifact.source().name().to_owned();
+        Segment::window(artifact.meta(), name, Vec::new(), first.position, first)
     }
 
     pub(crate) fn has_next(&self) -> bool {

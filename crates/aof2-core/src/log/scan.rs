@@ -102,8 +102,11 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        let cursor =
-            Cursor::new(source, options.visibility, options.verify_checksums, options.start)?;
+        let (visibility, verify) = (options.visibility, options.verify_checksums);
+        let cursor = match options.on_corruption {
+            OnCorruption::Skip => Cursor::passing_damage(source, visibility, verify, options.start),
+            OnCorruption::Fail => Cursor::new(source, visibility, verify, options.start),
+        }?;
         Ok(Self { cursor, options, skipped: 0, done: false, ended_at: None })
     }
 
@@ -114,7 +117,7 @@ impl Scan {
 
     /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
     pub fn skipped(&self) -> u64 {
-        self.skipped
+        self.skipped + self.cursor.passed()
     }
 
     /// The next record, or `None` at the end.

@@ -139,6 +139,11 @@ fn a_file_that_is_no_artifact_is_refused() {
     let mut later = artifact.clone();
     let at = later.windows(8).position(|w| w == b"MRAW2FOA").unwrap();
     later[at + 8] = 9;
+    // With the checksum of this version it is this version, damaged.
+    assert!(matches!(open_bytes(later.clone()), Err(AofError::Corrupt(_))));
+    let len = u32::from_le_bytes(later[at - 4..at].try_into().unwrap()) as usize;
+    let body = crate::format::crc64(&later[at..at + len - 8]);
+    later[at + len - 8..at + len].copy_from_slice(&body.to_le_bytes());
     assert!(matches!(open_bytes(later), Err(AofError::Foreign { .. })));
 }
 

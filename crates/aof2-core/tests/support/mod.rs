@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what must come. Matters only when it does not.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 /// After this a forgotten helper ends by itself.
 const HELPER_SECONDS_MAX: u32 = 180;
 

@@ -13,8 +13,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what must come. Matters only when it does not.
-pub const PATIENCE: Duration = Duration::from_secs(240);
-/// After this a forgotten helper ends by itself.
+pub const PATIENCE: Duration = Duration::from_secs(150);
+/// After this a forgotten helper ends by itself; longer than anybody waits for it.
 const HELPER_SECONDS_MAX: u32 = 180;
 
 const ROLE: &str = "AOF2_TEST_ROLE";

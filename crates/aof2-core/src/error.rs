@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::{RecordId, SegmentId};
+use crate::io::object::ObjectError;
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;
@@ -170,6 +171,9 @@ pub enum AofError {
         /// Why it is foreign.
         reason: String,
     },
+    /// The object store of the cold tier did not do what it was asked to.
+    #[error("{0}")]
+    Cold(Box<ObjectError>),
     /// A configuration value is not allowed.
     #[error("{field}: {reason}")]
     InvalidConfig {
@@ -178,6 +182,12 @@ pub enum AofError {
         /// What is allowed.
         reason: String,
     },
+}
+
+impl From<ObjectError> for AofError {
+    fn from(error: ObjectError) -> Self {
+        Self::Cold(Box::new(error))
+    }
 }
 
 impl AofError {

@@ -425,7 +425,10 @@ fn read_some(root: &Path, end: u64) {
         let options = ScanOptions { visibility, ..Default::default() };
         check_all(reader.scan(options).unwrap(), 0, end);
     }
-    assert_eq!(reader.watermarks().unwrap(), Watermarks { appended: end, durable: end });
+    assert_eq!(
+        reader.watermarks().unwrap(),
+        Watermarks { appended: end, durable: end, archived: 0 }
+    );
     let mut follow = reader.follow(ScanOptions::default()).unwrap();
     for offset in 0..end {
         assert_eq!(follow.next_record(Some(PATIENCE)).unwrap().unwrap().offset, offset);

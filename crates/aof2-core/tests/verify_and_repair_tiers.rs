@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aof2_core::format::{ArtifactIndex, StreamIdentity, WarmFileName};
+use aof2_core::format::{ArtifactIndex, ColdTailName, StreamIdentity, WarmFileName};
 use aof2_core::io::sim::{CrashOptions, SimClock, SimStorage};
 use aof2_core::io::{OsStorage, Storage};
 use aof2_core::segment::{Artifact, FileSource};
@@ -802,7 +802,7 @@ fn a_segment_in_the_object_store_is_neither_missing_nor_replaced() {
         let model = build(&path, format, 3, evict_all);
         let warm = files_in(&path, "warm")[1].clone();
         let name = WarmFileName::parse(warm.file_name().unwrap().to_str().unwrap()).unwrap();
-        let kept = path.join("cold").join(name.tail_name());
+        let kept = path.join("cold").join(ColdTailName { artifact: name, epoch: 0 }.to_string());
         fs::create_dir_all(path.join("cold")).unwrap();
         fs::write(&kept, index_of(&warm).encode_tail()).unwrap();
         fs::remove_file(&warm).unwrap();

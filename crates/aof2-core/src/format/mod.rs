@@ -13,6 +13,7 @@ mod artifact;
 mod bytes;
 mod checksum;
 mod codec;
+mod cold_location;
 mod error;
 mod ids;
 pub mod manifest;
@@ -33,10 +34,12 @@ mod tests;
 
 pub use artifact::{
     ARTIFACT_FRAME_COUNT_MAX, ARTIFACT_FRAME_LEN_MAX, ARTIFACT_TAIL_LEN_MAX, ArtifactFrame,
-    ArtifactIndex, ArtifactMetadata, ArtifactSummary, COLD_KEY_LEN_MAX, ColdKey, WarmFileName,
+    ArtifactIndex, ArtifactMetadata, ArtifactSummary, COLD_KEY_LEN_MAX, ColdKey, ColdTailName,
+    WarmFileName,
 };
 pub use checksum::{Crc64, crc64, fold32};
 pub use codec::RecordCodec;
+pub use cold_location::{COLD_LOCATION_LEN_MAX, COLD_LOCATION_NAME, ColdLocation};
 pub use error::{FormatError, RecordFault};
 pub use ids::{RecordId, SegmentId, StreamId};
 pub use name::{ArchiveFileName, SegmentFileName, SpareFileName};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::config::AofConfig;
 use super::cursor::{Cursor, Start};
 use super::metrics::MetricsSnapshot;
-use super::position::Position;
+use super::position::{Position, Watermark};
 use super::record::Record;
 use super::retention::{RetentionPolicy, RetentionReport};
 use super::scan::{Follow, Scan, ScanOptions};
@@ -26,6 +26,9 @@ pub struct Watermarks {
     pub appended: u64,
     /// Records below this are durable: safe from a power cut.
     pub durable: u64,
+    /// Records below this are in the object store: safe from the loss of the machine. 0
+    /// as long as none is.
+    pub archived: u64,
 }
 
 /// A level of safety to wait for.
@@ -36,6 +39,8 @@ pub enum Level {
     Appended,
     /// On disk.
     Durable,
+    /// In the object store. Only sealed segments get there.
+    Archived,
 }
 
 /// Background workers of one stream; dropping them asks them to stop.
@@ -423,7 +428,8 @@ impl Aof {
     pub fn watermarks(&self) -> Watermarks {
         // Durable first: it never overtakes appended.
         let durable = self.stream().durable.count();
-        Watermarks { appended: self.stream().appended.count(), durable }
+        let archived = self.stream().archived.count();
+        Watermarks { appended: self.stream().appended.count(), durable, archived }
     }
 
     /// Waits until the stream has reached logical offset `count` on this level,
@@ -441,8 +447,8 @@ impl Aof {
     pub fn wait(&self, level: Level, count: u64, timeout: Option<Duration>) -> Result<bool> {
         let stream = self.stream();
         stream.check_not_forked()?;
-        let watermark = stream.watermark(level.visibility());
-        let reached = || stream.has_reached(level.visibility(), count);
+        let watermark = self.watermark(level)?;
+        let reached = || stream.has_come(level, count);
         match watermark.wait(timeout.and_then(deadline), reached) {
             None => Ok(false),
             Some(true) => Ok(true),
@@ -455,10 +461,23 @@ impl Aof {
     pub async fn wait_async(&self, level: Level, count: u64) -> Result<()> {
         let stream = self.stream();
         stream.check_not_forked()?;
-        let watermark = stream.watermark(level.visibility());
-        match watermark.wait_async(|| stream.has_reached(level.visibility(), count)).await {
+        let watermark = self.watermark(level)?;
+        match watermark.wait_async(|| stream.has_come(level, count)).await {
             true => Ok(()),
             false => Err(stream.refusal().unwrap_or(AofError::Closed)),
+        }
+    }
+
+    fn watermark(&self, level: Level) -> Result<&Watermark> {
+        let stream = self.stream();
+        match level {
+            Level::Appended => Ok(stream.watermark(Visibility::Appended)),
+            Level::Durable => Ok(stream.watermark(Visibility::Durable)),
+            Level::Archived if stream.store.deletes_cold() => Ok(&stream.archived),
+            Level::Archived => Err(AofError::InvalidConfig {
+                field: "cold",
+                reason: "this log was opened without a cold tier, so nothing is archived".into(),
+            }),
         }
     }
 
@@ -735,11 +754,14 @@ impl Sealing {
     }
 }
 
-impl Level {
-    fn visibility(self) -> Visibility {
-        match self {
-            Self::Appended => Visibility::Appended,
-            Self::Durable => Visibility::Durable,
+impl Stream {
+    /// Whether the stream has reached `count` on a level; `false` once it never will.
+    fn has_come(&self, level: Level, count: u64) -> Option<bool> {
+        match level {
+            Level::Appended => self.has_reached(Visibility::Appended, count),
+            Level::Durable => self.has_reached(Visibility::Durable, count),
+            Level::Archived if self.archived.count() >= count => Some(true),
+            Level::Archived => self.is_stopped().then_some(false),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::layout::Layout;
 use super::store::SegmentStore;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::format::{ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, WarmFileName};
+use crate::format::{ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, ColdTailName, WarmFileName};
 use crate::io::{EntryKind, OpenMode, Storage};
 use crate::segment::{Artifact, FileSource, Segment};
 
@@ -52,12 +52,20 @@ impl std::fmt::Display for Residency {
 pub(crate) struct AwayCopies {
     pub(crate) warm: Option<Arc<Artifact>>,
     pub(crate) cold: Option<Arc<Artifact>>,
+    /// Which of the segment's uploads `cold` is.
+    pub(crate) cold_epoch: u32,
 }
 
 impl AwayCopies {
     /// The copy to read: the nearest.
     pub(crate) fn nearest(&self) -> Option<&Arc<Artifact>> {
         self.warm.as_ref().or(self.cold.as_ref())
+    }
+
+    /// The name under which the end of the cold copy is kept here.
+    pub(crate) fn cold_name(&self, cold: &Artifact) -> ColdTailName {
+        let artifact = WarmFileName::of(&cold.index().summary);
+        ColdTailName { artifact, epoch: self.cold_epoch }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -70,7 +78,7 @@ impl AwayCopies {
 pub(crate) struct AwayNames {
     pub(crate) segment_id: SegmentId,
     warm: Option<WarmFileName>,
-    cold: Option<WarmFileName>,
+    cold: Option<ColdTailName>,
 }
 
 impl AwayNames {
@@ -82,21 +90,22 @@ impl AwayNames {
         store: &dyn SegmentStore,
     ) -> Result<AwayCopies> {
         let warm = self.warm.map(|name| open_warm(storage, layout.warm_path(&name)));
-        let cold = self.cold.map(|name| open_cold(storage, layout.cold_path(&name), store));
+        let cold = self.cold.map(|name| open_cold(storage, layout, &name, store));
+        let cold_epoch = self.cold.map_or(0, |name| name.epoch);
         let usable = |copy: Option<Result<Artifact>>| match copy {
             Some(Ok(artifact)) => Ok(Some(Arc::new(artifact))),
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
         match (usable(warm), usable(cold)) {
-            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold }),
+            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch }),
             (Ok(Some(warm)), Err(error)) => {
                 tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
-                Ok(AwayCopies { warm: Some(warm), cold: None })
+                Ok(AwayCopies { warm: Some(warm), ..AwayCopies::default() })
             }
             (Err(error), Ok(Some(cold))) => {
                 tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
-                Ok(AwayCopies { warm: None, cold: Some(cold) })
+                Ok(AwayCopies { warm: None, cold: Some(cold), cold_epoch })
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         }
@@ -113,19 +122,17 @@ impl AwayNames {
 
     /// Whether these are the copies that an entry of the table knows.
     pub(crate) fn agrees(&self, copies: &AwayCopies) -> bool {
-        let same = |name: &Option<WarmFileName>, copy: &Option<Arc<Artifact>>| match (name, copy) {
-            (None, None) => true,
-            (Some(name), Some(artifact)) => WarmFileName::of(&artifact.index().summary) == *name,
-            _ => false,
-        };
-        same(&self.warm, &copies.warm) && same(&self.cold, &copies.cold)
+        let name_of = |copy: &Arc<Artifact>| WarmFileName::of(&copy.index().summary);
+        let warm = copies.warm.as_ref().map(name_of);
+        let cold = copies.cold.as_ref().map(|copy| copies.cold_name(copy));
+        self.warm == warm && self.cold == cold
     }
 }
 
 /// Lists `warm/` and `cold/` by segment, oldest first. Neither need exist.
 pub(crate) fn list_away(storage: &dyn Storage, layout: &Layout) -> Result<Vec<AwayNames>> {
     let warm = list_dir(storage, layout.warm_dir(), WarmFileName::parse)?;
-    let cold = list_dir(storage, layout.cold_dir(), WarmFileName::parse_tail)?;
+    let cold = list_dir(storage, layout.cold_dir(), ColdTailName::parse)?;
     let mut names: std::collections::BTreeMap<SegmentId, AwayNames> = Default::default();
     let blank = |segment_id| AwayNames { segment_id, warm: None, cold: None };
     // Of two copies of one segment the later one counts: names are in order.
@@ -133,16 +140,18 @@ pub(crate) fn list_away(storage: &dyn Storage, layout: &Layout) -> Result<Vec<Aw
         names.entry(name.segment_id).or_insert_with(|| blank(name.segment_id)).warm = Some(name);
     }
     for name in cold {
-        names.entry(name.segment_id).or_insert_with(|| blank(name.segment_id)).cold = Some(name);
+        let segment_id = name.artifact.segment_id;
+        names.entry(segment_id).or_insert_with(|| blank(segment_id)).cold = Some(name);
     }
     Ok(names.into_values().collect())
 }
 
-fn list_dir(
+/// Names in order; of the uploads of one segment the latest is last.
+pub(crate) fn list_dir<T: Ord>(
     storage: &dyn Storage,
     dir: PathBuf,
-    parse: impl Fn(&str) -> Option<WarmFileName>,
-) -> Result<Vec<WarmFileName>> {
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>> {
     let entries = match storage.list(&dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -150,7 +159,7 @@ fn list_dir(
     };
     let files = entries.iter().filter(|entry| entry.kind == EntryKind::File);
     let mut names: Vec<_> = files.filter_map(|entry| parse(&entry.name)).collect();
-    names.sort_by_key(|name| (name.segment_id, name.sealed_at_ns));
+    names.sort();
     Ok(names)
 }
 
@@ -160,7 +169,13 @@ fn open_warm(storage: &dyn Storage, path: PathBuf) -> Result<Artifact> {
 
 /// A cold copy as the end of its artifact, kept here, tells it. Nothing is asked of the
 /// object store.
-fn open_cold(storage: &dyn Storage, path: PathBuf, store: &dyn SegmentStore) -> Result<Artifact> {
+fn open_cold(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    store: &dyn SegmentStore,
+) -> Result<Artifact> {
+    let path = layout.cold_path(name);
     let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
     let len = file.len().map_err(AofError::io("read", &path))?;
     let damaged = |reason: String| AofError::Foreign { path: path.clone(), reason };
@@ -171,8 +186,29 @@ fn open_cold(storage: &dyn Storage, path: PathBuf, store: &dyn SegmentStore) -> 
     file.read_exact_at(&mut tail, 0).map_err(AofError::io("read", &path))?;
     let index = ArtifactIndex::decode_kept_tail(&tail)
         .map_err(|e| damaged(format!("it is not the index of a segment ({e})")))?;
-    let source = store.cold_source(&index)?;
+    let source = store.cold_source(&index, name.epoch)?;
     Ok(Artifact::with_index(source, index))
+}
+
+/// The ends of cold artifacts that are kept here, oldest segment first.
+pub(crate) fn list_cold_tails(storage: &dyn Storage, layout: &Layout) -> Result<Vec<ColdTailName>> {
+    list_dir(storage, layout.cold_dir(), ColdTailName::parse)
+}
+
+/// Keeps the end of a cold artifact, durably.
+pub(crate) fn store_cold_tail(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    index: &ArtifactIndex,
+) -> Result<()> {
+    let dir = layout.cold_dir();
+    if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+        storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
+        let root = layout.root();
+        storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
+    }
+    layout.replace_file(storage, &layout.cold_path(name), &index.encode_tail())
 }
 
 /// Bytes of windows that are kept for random reads.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AofError, Result};
 use crate::format::{
-    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity,
-    WarmFileName,
+    COLD_LOCATION_NAME, ColdTailName, FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName,
+    SpareFileName, StreamIdentity, WarmFileName,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 
@@ -80,8 +80,13 @@ impl Layout {
     }
 
     /// Path of the index of a segment that is in the object store.
-    pub fn cold_path(&self, name: &WarmFileName) -> PathBuf {
-        self.cold_dir().join(name.tail_name())
+    pub fn cold_path(&self, name: &ColdTailName) -> PathBuf {
+        self.cold_dir().join(name.to_string())
+    }
+
+    /// Says which object store that is.
+    pub fn cold_location_file(&self) -> PathBuf {
+        self.cold_dir().join(COLD_LOCATION_NAME)
     }
 
     /// The identity file.

@@ -8,6 +8,7 @@
 mod agreement;
 mod aof;
 mod away;
+mod cold_moves;
 mod config;
 mod cursor;
 mod flush;
@@ -48,6 +49,8 @@ pub use agreement::{Disagreement, compare_manifest};
 pub(crate) use aof::Workers;
 pub use aof::{Aof, Level, Sealing, Watermarks};
 pub use away::Residency;
+pub(crate) use away::{list_cold_tails, store_cold_tail};
+pub(crate) use cold_moves::ColdObject;
 pub use config::{AofConfig, FlushConfig};
 pub use cursor::Start;
 pub use layout::{Layout, SegmentListing};
@@ -62,9 +65,10 @@ pub use scan::{End, Follow, OffsetRun, OnCorruption, Scan, ScanOptions};
 #[cfg(test)]
 pub(crate) use source::Source;
 pub use source::Visibility;
-pub(crate) use store::{LocalStore, SegmentStore};
+pub(crate) use store::SegmentStore;
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,

@@ -24,8 +24,11 @@ use crate::error::{AofError, Result};
 use crate::format::WarmFileName;
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{SEGMENT_FOOTER_LEN, SegmentId};
-use crate::io::OpenMode;
+use crate::io::{File, OpenMode};
 use crate::segment::{Artifact, ArtifactOptions, FileSource, hydrate, write_artifact};
+
+/// Bytes of an artifact that are copied at once.
+const COPY_LEN: u64 = 8 << 20;
 
 /// What a stream keeps in its hot tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +101,10 @@ impl Stream {
 
     /// The right to move a segment. Whoever has it keeps a closing log from letting the
     /// next writer in.
-    fn begin_move(&self, segment_id: SegmentId) -> Result<(Moving<'_>, Arc<SegmentEntry>)> {
+    pub(super) fn begin_move(
+        &self,
+        segment_id: SegmentId,
+    ) -> Result<(Moving<'_>, Arc<SegmentEntry>)> {
         let moving = self.moves.begin(segment_id);
         // Looked at with the right in hand: it may have gone while we waited.
         if let Some(error) = self.refusal() {
@@ -136,7 +142,7 @@ impl Stream {
             Ok(artifact) => self.while_moving(
                 || {
                     let bytes = artifact.index().artifact_len();
-                    entry.set_away(|away| away.warm = Some(Arc::new(artifact)));
+                    entry.enter_warm(Arc::new(artifact), self.clock.now_ns() / 1_000_000);
                     Ok(bytes)
                 },
                 |m, bytes| m.record(segment_id, base_offset, compressed(*bytes)).map(drop),
@@ -167,8 +173,38 @@ impl Stream {
             base_offset: entry.meta.base_offset,
             sealed_at_ns,
         };
-        let dir = self.ensure_dir(self.layout.warm_dir())?;
+        self.make_warm(&name, |out| {
+            write_artifact(&segment, &footer, sealed_at_ns, options, out).map(drop)
+        })
+    }
+
+    /// The compressed file of a segment, from an artifact elsewhere.
+    pub(super) fn copy_to_warm(&self, artifact: &Artifact) -> Result<Artifact> {
+        let source = artifact.source();
+        let name = WarmFileName::of(&artifact.index().summary);
         let path = self.layout.warm_path(&name);
+        self.make_warm(&name, |out| {
+            let mut at = 0;
+            while at < source.len() {
+                let end = source.len().min(at + COPY_LEN);
+                source.announce(end..source.len().min(end + COPY_LEN));
+                let bytes = source.read_at(at, (end - at) as usize)?;
+                out.write_all_at(&bytes, at)
+                    .map_err(AofError::io("write compressed segment", &path))?;
+                at = end;
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a compressed file: written, synced and verified under a temporary name.
+    fn make_warm(
+        &self,
+        name: &WarmFileName,
+        fill: impl FnOnce(&dyn File) -> Result<()>,
+    ) -> Result<Artifact> {
+        let dir = self.ensure_dir(self.layout.warm_dir())?;
+        let path = self.layout.warm_path(name);
         let temporary = dir.join(format!("{name}.tmp"));
         if self.storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
             self.storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
@@ -178,7 +214,7 @@ impl Stream {
                 .storage
                 .create_new(&temporary)
                 .map_err(AofError::io("create compressed segment", &temporary))?;
-            write_artifact(&segment, &footer, sealed_at_ns, options, &*out)?;
+            fill(&*out)?;
             out.sync().map_err(AofError::io("sync compressed segment", &temporary))?;
             self.open_warm(temporary.clone())?.verify(&mut |_| {})
         };

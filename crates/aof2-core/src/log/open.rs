@@ -55,6 +55,7 @@ impl Stream {
             LockError::Held { pid } => AofError::Locked { path: config.root_dir.clone(), pid },
             LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
         })?;
+        store.recover(&storage, &*clock, &layout, &config.stream_name())?;
         let survey = Survey::take(&*storage, &layout, &*store)?;
         let identity = settle_identity(&config, &layout, &*storage, &*clock, &survey)?;
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
@@ -157,6 +158,8 @@ impl Stream {
             table,
             appended: Watermark::default(),
             durable: Watermark::default(),
+            archived: Watermark::default(),
+            archiving: Mutex::new(()),
             durable_bytes: AtomicU64::new(recovered.bytes),
             gate: super::flush::FlushGate::default(),
             rollover,
@@ -179,6 +182,7 @@ impl Stream {
         };
         stream.appended.advance(position, recovered.next_offset);
         stream.durable.advance(position, recovered.next_offset);
+        stream.note_archived();
         Ok(Arc::new(stream))
     }
 

@@ -10,11 +10,11 @@ use super::readonly::ReadOnly;
 use super::record::Record;
 use super::scan::{Follow, Scan, ScanOptions};
 use super::source::{Source, Visibility};
-use super::store::{LocalStore, SegmentStore};
+use super::store::SegmentStore;
 use super::table::{SegmentInfo, SegmentTable};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{RecordId, SegmentFormat, StreamId};
-use crate::io::{OsStorage, Storage};
+use crate::io::Storage;
 
 /// A log open for reading, in any process, while a writer may run. Takes no lock
 /// and writes nothing.
@@ -41,16 +41,6 @@ pub struct AofReader {
 impl AofReader {
     /// Sealed segments that a reader keeps mapped.
     const OPEN_SEGMENTS_MAX: usize = 256;
-
-    /// Opens the log in this directory.
-    pub fn open(root: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(Arc::new(OsStorage), root)
-    }
-
-    /// Opens a log on other storage than the machine's files.
-    pub fn open_on(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(storage, Arc::new(LocalStore), root)
-    }
 
     /// Opens a log whose sealed segments may be in tiers that this store reaches.
     pub(crate) fn open_with(
@@ -92,6 +82,7 @@ impl AofReader {
         Ok(Watermarks {
             durable: self.log.limit(Visibility::Durable)?.next_offset,
             appended: self.log.limit(Visibility::Appended)?.next_offset,
+            archived: self.log.archived(),
         })
     }
 

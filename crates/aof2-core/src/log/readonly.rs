@@ -139,6 +139,13 @@ impl ReadOnly {
         self.table.last().filter(is_open_ended)
     }
 
+    /// How far the object store holds the stream without a gap, as of the last look.
+    pub(crate) fn archived(&self) -> u64 {
+        let entries = self.table.snapshot();
+        let cold = entries.iter().take_while(|e| e.away_copies().cold.is_some());
+        cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
+    }
+
     /// The end of all that has a footer, or was trimmed.
     fn sealed_limit(&self) -> Limit {
         let entries = self.table.snapshot();

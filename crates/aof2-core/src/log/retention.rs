@@ -7,7 +7,7 @@ use super::metrics::count;
 use super::stream::Stream;
 use super::table::{SegmentEntry, SegmentInfo};
 use crate::error::{AofError, Result};
-use crate::format::ArchiveFileName;
+use crate::format::{ArchiveFileName, ColdKey};
 use crate::io::OpenMode;
 use crate::planted::{self, Bug};
 
@@ -97,6 +97,13 @@ impl Stream {
             if entry.is_held() {
                 report.held_back = true;
                 break;
+            }
+            if entry.away_copies().cold.is_some() && !self.store.deletes_cold() {
+                let reason = format!(
+                    "segment {} is in the cold tier; open the log with it to let it go",
+                    entry.meta.segment_id
+                );
+                return invalid("tiers", reason);
             }
             let _moving = self.moves.begin(entry.meta.segment_id);
             self.while_evicting(entry, || self.let_go(entry, policy.action))?;
@@ -196,11 +203,29 @@ impl Stream {
 
     /// Removes the compressed copies of a segment that is let go.
     fn remove_copies(&self, entry: &SegmentEntry) -> Result<()> {
-        let Some(warm) = entry.away_copies().warm else { return Ok(()) };
-        let path = warm.source().name();
-        self.storage.remove(path).map_err(AofError::io("remove compressed segment", path))?;
+        let copies = entry.away_copies();
+        if let Some(warm) = &copies.warm {
+            let path = warm.source().name();
+            self.storage.remove(path).map_err(AofError::io("remove compressed segment", path))?;
+            self.sync_names(self.layout.warm_dir())?;
+        }
+        // Last: as long as it is there, so is the segment.
+        if let Some(cold) = &copies.cold {
+            let path = self.layout.cold_path(&copies.cold_name(cold));
+            self.storage.remove(&path).map_err(AofError::io("remove", &path))?;
+            self.sync_names(self.layout.cold_dir())?;
+        }
         self.table.forget_windows(entry.meta.segment_id.as_u32());
-        self.sync_names(self.layout.warm_dir())
+        Ok(())
+    }
+
+    /// The key of a segment's object, if it has one.
+    pub(crate) fn cold_key(&self, entry: &SegmentEntry) -> Option<String> {
+        let copies = entry.away_copies();
+        copies.cold.as_ref()?;
+        let prefix = &self.config.manifest.upload_prefix;
+        let (stream_id, segment_id) = (entry.meta.stream_id, entry.meta.segment_id);
+        Some(ColdKey::new(prefix, stream_id, segment_id, copies.cold_epoch).ok()?.to_string())
     }
 
     /// A directory that cannot be synced leaves names in doubt, those of the next

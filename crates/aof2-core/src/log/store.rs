@@ -10,12 +10,38 @@ use std::sync::Arc;
 
 use crate::error::{AofError, Result};
 use crate::format::ArtifactIndex;
+use crate::io::{Clock, Storage};
+use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
+
+use super::layout::Layout;
 
 /// Keeps sealed segments, and says whether there is room for more.
 pub(crate) trait SegmentStore: Send + Sync + Debug {
-    /// The bytes of a segment that is in the cold tier. Asks for nothing yet.
-    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>>;
+    /// The bytes of a segment that is in the cold tier, of its upload with this epoch.
+    /// Asks for nothing yet.
+    fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>>;
+
+    /// Called before anything of the log is read, with the writer's lock held: brings
+    /// back what is only known elsewhere.
+    fn recover(
+        &self,
+        _storage: &Arc<dyn Storage>,
+        _clock: &dyn Clock,
+        _layout: &Layout,
+        _name: &str,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// The log's manifest was opened.
+    fn manifest_opened(&self, _manifest: &Manifest) {}
+
+    /// Whether what retention lets go of may be in an object store too, which then has
+    /// to be told.
+    fn deletes_cold(&self) -> bool {
+        false
+    }
 
     /// Whether the writer may go on to another segment, for which it needs so many
     /// bytes. Called with the append lock held: it only looks. Whoever says no raises
@@ -44,7 +70,7 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
 pub(crate) struct LocalStore;
 
 impl SegmentStore for LocalStore {
-    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>> {
+    fn cold_source(&self, index: &ArtifactIndex, _epoch: u32) -> Result<Arc<dyn ArtifactSource>> {
         Ok(Arc::new(Unreachable(
             format!("segment {} (cold tier)", index.summary.segment_id).into(),
         )))

@@ -101,6 +101,10 @@ pub(crate) struct Stream {
     pub(crate) table: SegmentTable,
     pub(crate) appended: Watermark,
     pub(crate) durable: Watermark,
+    /// How far the object store holds the stream without a gap.
+    pub(crate) archived: Watermark,
+    /// Serialises moving it.
+    pub(crate) archiving: Mutex<()>,
     /// Stream bytes that are durable.
     pub(crate) durable_bytes: AtomicU64,
     pub(crate) gate: FlushGate,
@@ -469,6 +473,7 @@ impl Stream {
     pub(crate) fn wake_everyone(&self) {
         self.appended.nudge();
         self.durable.nudge();
+        self.archived.nudge();
         self.rollover.signal.raise();
     }
 

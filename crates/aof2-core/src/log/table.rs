@@ -58,6 +58,8 @@ pub(crate) struct SegmentEntry {
     pub(crate) damage: Option<Damage>,
     /// Where its bytes are, and its map.
     copies: Mutex<Copies>,
+    /// When its compressed file was made or brought back by this process, 0 if before.
+    warm_since_ms: AtomicU64,
     /// When somebody last opened it, by [`USES`]: what was read longest ago leaves its
     /// tier first.
     last_read: AtomicU64,
@@ -120,6 +122,7 @@ impl SegmentEntry {
             damage: None,
             copies: Mutex::default(),
             last_read: AtomicU64::new(0),
+            warm_since_ms: AtomicU64::new(0),
         }
     }
 
@@ -197,6 +200,17 @@ impl SegmentEntry {
     pub(crate) fn enter_hot(&self) {
         self.touch();
         self.copies.lock().is_evicted = false;
+    }
+
+    /// When its compressed file was made or brought back, as far as this process knows.
+    pub(crate) fn warm_since_ms(&self) -> u64 {
+        self.warm_since_ms.load(Ordering::Relaxed)
+    }
+
+    /// Its compressed file is there from now on.
+    pub(crate) fn enter_warm(&self, warm: Arc<Artifact>, now_ms: u64) {
+        self.warm_since_ms.store(now_ms, Ordering::Relaxed);
+        self.copies.lock().away.warm = Some(warm);
     }
 
     /// When it was last opened or sealed; only the order means something.

@@ -21,14 +21,13 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::away::Residency;
 use super::metrics::count;
 use super::stream::Stream;
 use super::survey::Survey;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Result};
-use crate::format::SegmentId;
-use crate::format::manifest::{ManifestEvent, ManifestSegment};
+use crate::format::manifest::{EVICTED_WARM, ManifestEvent, ManifestSegment};
+use crate::format::{ColdKey, SegmentId};
 use crate::manifest::{
     Divergence, Manifest, ManifestIndex, ManifestMetrics, ManifestMode, ScannedSegment,
     find_divergences,
@@ -139,7 +138,10 @@ impl Stream {
         }
         if state.manifest.is_none() {
             match self.open_manifest(state) {
-                Ok(manifest) => state.manifest = Some(Arc::new(manifest)),
+                Ok(manifest) => {
+                    self.store.manifest_opened(&manifest);
+                    state.manifest = Some(Arc::new(manifest));
+                }
                 // Nothing depends on a shadow.
                 Err(error) if mode == ManifestMode::Shadow => self.note_manifest_failure(&error),
                 Err(error) => return Err(error),
@@ -186,6 +188,13 @@ impl Stream {
                 manifest.record(segment.segment_id, bytes, gone)?;
             }
         }
+        // Let go by retention, and the crash came before that was recorded.
+        for segment in &known {
+            let is_gone = present.iter().all(|e| e.meta.segment_id != segment.segment_id);
+            if let Some(bytes) = segment.warm_bytes.filter(|_| is_gone) {
+                evict_warm(&manifest, segment.segment_id, bytes)?;
+            }
+        }
         let is_known = |id: SegmentId| manifest.with_index(|index| index.get(id).cloned());
         for entry in &present {
             let known = is_known(entry.meta.segment_id).filter(|k| k.hot || !entry.is_hot());
@@ -197,7 +206,7 @@ impl Stream {
                 let doubtful = state.doubtful.contains(&entry.meta.segment_id);
                 self.record_sealed(&manifest, &entry.meta, info, doubtful)?;
             }
-            settle_copies(&manifest, entry, known.as_ref())?;
+            settle_copies(&manifest, entry, known.as_ref(), &self.config.manifest.upload_prefix)?;
         }
         let newest = present.last().map(|e| e.meta.segment_id);
         state.next_opened = newest.map_or(SegmentId::from_u64(0), SegmentId::next);
@@ -295,8 +304,24 @@ impl Stream {
     ) -> Result<()> {
         let mut state = self.transitions.state.lock();
         remove()?;
+        let id = entry.meta.segment_id;
         let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        self.tell(&mut state, |manifest| evict(manifest, entry.meta.segment_id, bytes));
+        let copies = entry.away_copies();
+        let key = self.cold_key(entry);
+        self.tell(&mut state, |manifest| {
+            if entry.is_hot() {
+                evict(manifest, id, bytes)?;
+            }
+            if let Some(warm) = &copies.warm {
+                evict_warm(manifest, id, warm.index().artifact_len())?;
+            }
+            match &key {
+                Some(key) => {
+                    manifest.record(id, 0, ManifestEvent::Tier2DeleteQueued { key }).map(drop)
+                }
+                None => Ok(()),
+            }
+        });
         Ok(())
     }
 
@@ -331,12 +356,51 @@ impl Stream {
         self.tell_opened();
         let compare_in = self.compare_shadow_if_due();
         let manifest = self.transitions.state.lock().manifest.clone()?;
-        let tend_in = manifest.tend().unwrap_or_else(|error| {
+        let tend_in = manifest.tend_local().unwrap_or_else(|error| {
             self.drop_poisoned(&mut self.transitions.state.lock(), &error);
             // What could not be written is still there to be written.
             manifest.poison().is_none().then_some(TEND_RETRY)
         });
         tend_in.into_iter().chain(compare_in).min()
+    }
+
+    /// Uploads what is sealed of the manifest, where a store was named for it. Says when
+    /// to come again.
+    pub(crate) fn tend_manifest_store(&self) -> Option<Duration> {
+        let manifest = self.transitions.state.lock().manifest.clone()?;
+        manifest.tend_store().unwrap_or_else(|error| {
+            self.drop_poisoned(&mut self.transitions.state.lock(), &error);
+            manifest.poison().is_none().then_some(TEND_RETRY)
+        })
+    }
+
+    /// Whether the manifest waits for its store.
+    pub(crate) fn has_manifest_to_upload(&self) -> bool {
+        let state = self.transitions.state.lock();
+        state.manifest.as_ref().is_some_and(|manifest| manifest.has_chunks_to_upload())
+    }
+
+    /// Looks at what the manifest adds up to; `None` while there is none.
+    pub(crate) fn look_at_manifest<T>(&self, look: impl FnOnce(&ManifestIndex) -> T) -> Option<T> {
+        let manifest = self.transitions.state.lock().manifest.clone()?;
+        Some(manifest.with_index(look))
+    }
+
+    /// Records something that concerns other tiers, and makes it durable if asked to.
+    pub(crate) fn tell_tiers(
+        &self,
+        segment_id: SegmentId,
+        offset: u64,
+        event: ManifestEvent<'_>,
+        is_urgent: bool,
+    ) -> Result<()> {
+        self.while_moving(
+            || Ok(()),
+            |manifest, ()| {
+                manifest.record(segment_id, offset, event)?;
+                if is_urgent { manifest.commit() } else { Ok(()) }
+            },
+        )
     }
 
     /// Compares a shadow with the files when it is time, for the gauge. Says when it will
@@ -485,24 +549,43 @@ fn settle_copies(
     manifest: &Manifest,
     entry: &SegmentEntry,
     known: Option<&ManifestSegment>,
+    prefix: &str,
 ) -> Result<()> {
     let id = entry.meta.segment_id;
     let copies = entry.away_copies();
-    if let Some(warm) = copies.warm.filter(|_| known.is_none_or(|k| k.warm_bytes.is_none())) {
+    if let Some(warm) =
+        copies.warm.as_ref().filter(|_| known.is_none_or(|k| k.warm_bytes.is_none()))
+    {
         let done = compressed(warm.index().artifact_len());
         manifest.record(id, entry.meta.base_offset, done)?;
     }
-    match known {
-        None if !entry.is_hot() => evict(manifest, id, 0),
-        Some(k) if k.warm_bytes.is_some() && !entry.is_hot() && copies.cold.is_some() => {
-            match entry.residency() {
-                // The warm file is gone, and was not the last copy.
-                Residency::Cold => evict(manifest, id, k.warm_bytes.unwrap_or(0)),
-                _ => Ok(()),
-            }
+    let key_of = |epoch: u32| ColdKey::new(prefix, entry.meta.stream_id, id, epoch);
+    if copies.cold.is_some()
+        && let Ok(key) = key_of(copies.cold_epoch)
+    {
+        let key = key.to_string();
+        if known.is_none_or(|k| k.cold_key.as_deref() != Some(&key)) {
+            // Its tag was not kept; nothing depends on it.
+            let done = ManifestEvent::UploadDone { key: &key, etag: "" };
+            manifest.record(id, entry.meta.base_offset, done)?;
         }
-        _ => Ok(()),
     }
+    if known.is_none() && !entry.is_hot() {
+        evict(manifest, id, 0)?;
+    }
+    // The warm file is gone, and was not the last copy.
+    if let Some(gone) = known.and_then(|k| k.warm_bytes)
+        && copies.warm.is_none()
+        && copies.cold.is_some()
+    {
+        evict_warm(manifest, id, gone)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn evict_warm(manifest: &Manifest, segment: SegmentId, bytes: u64) -> Result<()> {
+    let evicted = ManifestEvent::LocalEvicted { reclaimed_bytes: bytes };
+    manifest.record_flagged(segment, bytes, EVICTED_WARM, evicted).map(drop)
 }
 
 pub(crate) fn compressed(compressed_bytes: u64) -> ManifestEvent<'static> {

@@ -8,10 +8,15 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{AofError, Result};
+use crate::io::object::ObjectStore;
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
 use crate::log::{Aof, AofConfig, Stream};
 use crate::manifest::ManifestMode;
-use crate::tier::{Coordinator, StreamTiers, TierConfig};
+use crate::tier::{Coordinator, ReachStore, StreamTiers, TierConfig};
+
+/// With a cold tier: how long after its last record a chunk of the manifest is sealed
+/// and uploaded. A few segments then share one request.
+const MANIFEST_ROTATION_MS: u64 = 10_000;
 
 /// How a manager runs its background work.
 #[derive(Clone, Debug)]
@@ -123,9 +128,32 @@ impl AofManager {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
+        Self::assemble(config, storage, clock, None)
+    }
+
+    /// A manager whose cold tier is this object store, whatever the configuration's URL
+    /// says besides bucket and prefix.
+    pub fn on_store(
+        config: ManagerConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        store: Arc<dyn ObjectStore>,
+    ) -> Result<Self> {
+        Self::assemble(config, storage, clock, Some(store))
+    }
+
+    fn assemble(
+        config: ManagerConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        store: Option<Arc<dyn ObjectStore>>,
+    ) -> Result<Self> {
         config.validate()?;
         // Moving segments must not take the threads that flushing needs.
-        let jobs_max = config.tiers.as_ref().map_or(0, |tiers| tiers.jobs_max);
+        let jobs_max = config.tiers.as_ref().map_or(0, |tiers| match tiers.cold {
+            Some(_) => tiers.jobs_max + tiers.uploads_max,
+            None => tiers.jobs_max,
+        });
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.worker_threads)
             .max_blocking_threads(config.blocking_threads_max + jobs_max)
@@ -135,7 +163,11 @@ impl AofManager {
             .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
         let tiers = match config.tiers {
             Some(tiers) => {
-                let coordinator = Coordinator::new(tiers, Arc::clone(&clock))?;
+                let clock = Arc::clone(&clock);
+                let coordinator = match store {
+                    Some(store) => Coordinator::on_store(tiers, clock, store)?,
+                    None => Coordinator::new(tiers, clock)?,
+                };
                 let worker = workers::coordinate(runtime.handle(), &coordinator);
                 Some((coordinator, worker))
             }
@@ -201,11 +233,18 @@ impl AofManager {
                 let reason = "the manager has no tiers, so there is nothing to limit".into();
                 return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
             }
-            return Stream::open(config, storage, clock);
+            let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
+            return Stream::open_with(config, storage, clock, reach);
         };
         // What happens between tiers is written down.
         config.manifest_mode = ManifestMode::Enabled;
-        let tiers = StreamTiers::new(Arc::clone(coordinator), config.hot_bytes);
+        if let Some(cold) = coordinator.cold() {
+            config.manifest.upload_required = true;
+            config.manifest.upload_prefix.clone_from(&cold.url().prefix);
+            config.manifest.rotation_ms = MANIFEST_ROTATION_MS;
+        }
+        let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
+        let tiers = StreamTiers::new(Arc::clone(coordinator), config.hot_bytes, reach);
         let opened = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _);
         opened.inspect(|stream| tiers.attach(stream))
     }

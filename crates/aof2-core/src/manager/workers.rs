@@ -160,8 +160,46 @@ pub(super) struct CoordinatorWorker {
 
 pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> CoordinatorWorker {
     let (stop, stopped) = watch::channel(());
+    if coordinator.cold().is_some() {
+        handle.spawn(archive_worker(Arc::clone(coordinator), stopped.clone()));
+    }
     handle.spawn(coordinator_worker(Arc::clone(coordinator), stopped));
     CoordinatorWorker { _stop: stop }
+}
+
+/// Talks to the object store, a few requests at a time.
+async fn archive_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
+    loop {
+        let due = coordinator.pause_cold();
+        let timer = async {
+            match due {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = coordinator.rung_cold() => {}
+            () = timer => {}
+        }
+        while let jobs = coordinator.plan_cold()
+            && !jobs.is_empty()
+        {
+            let mut running = JoinSet::new();
+            for job in jobs.into_iter().take(coordinator.config().uploads_max) {
+                running.spawn_blocking(|| job.run());
+            }
+            while let Some(ended) = running.join_next().await {
+                // The runtime is shutting down.
+                if ended.is_err_and(|error| error.is_cancelled()) {
+                    return;
+                }
+            }
+            if stopped.has_changed().is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// Moves segments between tiers, a few at a time.

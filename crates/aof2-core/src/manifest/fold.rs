@@ -17,8 +17,8 @@
 
 use crate::format::SegmentId;
 use crate::format::manifest::{
-    ManifestEvent, ManifestRecord, ManifestSegment, PendingDelete, PendingUpload, ReasonCode,
-    UnresolvedRecord, parse_manifest_key,
+    EVICTED_WARM, ManifestEvent, ManifestRecord, ManifestSegment, PendingDelete, PendingUpload,
+    ReasonCode, UnresolvedRecord, parse_manifest_key,
 };
 
 use super::index::{ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
@@ -332,7 +332,9 @@ fn apply(
             segment.hydration_source = None;
             segment.hydration_failure = Some(reason.0);
         }
-        ManifestEvent::LocalEvicted { reclaimed_bytes } => evict(segment, reclaimed_bytes),
+        ManifestEvent::LocalEvicted { reclaimed_bytes } => {
+            evict(segment, reclaimed_bytes, record.flags & EVICTED_WARM != 0);
+        }
         // The object's business, not the segment's.
         ManifestEvent::UploadStarted { .. } | ManifestEvent::Tier2DeleteQueued { .. } => {}
         // Never about a known segment; see `fold`.
@@ -343,11 +345,11 @@ fn apply(
     }
 }
 
-/// One eviction takes one local copy away: the hot one, or the warm one when the hot
-/// one has gone before.
-fn evict(segment: &mut ManifestSegment, reclaimed_bytes: u64) {
+/// One eviction takes one local copy away: the hot one, or the warm one when the record
+/// says so or the hot one has gone before.
+fn evict(segment: &mut ManifestSegment, reclaimed_bytes: u64, is_warm: bool) {
     segment.reclaimed_bytes = segment.reclaimed_bytes.saturating_add(reclaimed_bytes);
-    if segment.hot {
+    if segment.hot && !is_warm {
         segment.hot = false;
         segment.resident_bytes = 0;
     } else {

@@ -248,9 +248,20 @@ impl Manifest {
         logical_offset: u64,
         event: ManifestEvent<'_>,
     ) -> Result<u64> {
+        self.record_flagged(segment_id, logical_offset, 0, event)
+    }
+
+    /// [`Manifest::record`] with the event's flags.
+    pub fn record_flagged(
+        &self,
+        segment_id: SegmentId,
+        logical_offset: u64,
+        flags: u16,
+        event: ManifestEvent<'_>,
+    ) -> Result<u64> {
         check_event(&event)?;
         let timestamp_ms = self.now_ms();
-        let record = ManifestRecord { flags: 0, segment_id, logical_offset, timestamp_ms, event };
+        let record = ManifestRecord { flags, segment_id, logical_offset, timestamp_ms, event };
         let len = record.encoded_len() as u64;
         let mut state = self.admit(len)?;
         let is_first = state.staged_since_ms.is_none();

@@ -21,7 +21,40 @@ impl Manifest {
         self.upload_due(self.uploader.lock().clone())?;
         self.snapshot_if_due();
         self.retain(self.uploader.lock().clone())?;
-        Ok(self.next_due())
+        Ok(self.next_due(self.next_upload_ms()))
+    }
+
+    /// The part of [`Manifest::tend`] that asks no store anything, for owners whose
+    /// commits must not wait for one. [`Manifest::tend_store`] is the rest.
+    pub fn tend_local(&self) -> Result<Option<Duration>> {
+        self.commit_if_due()?;
+        self.rotate_if_due()?;
+        self.snapshot_if_due();
+        if !self.config.upload_required {
+            self.retain(None)?;
+        }
+        Ok(self.next_due(None))
+    }
+
+    /// Uploads sealed chunks, and removes old ones that the store has. Says how long
+    /// nothing will be due; `None` until another chunk is sealed.
+    pub fn tend_store(&self) -> Result<Option<Duration>> {
+        let uploader = self.uploader.lock().clone();
+        if uploader.is_none() {
+            return Ok(None);
+        }
+        self.upload_due(uploader.clone())?;
+        if self.config.upload_required {
+            self.retain(uploader)?;
+        }
+        let due_ms = self.next_upload_ms();
+        Ok(due_ms.map(|due| Duration::from_millis(due.saturating_sub(self.now_ms()))))
+    }
+
+    /// Whether a sealed chunk waits for the store.
+    pub fn has_chunks_to_upload(&self) -> bool {
+        self.uploader.lock().is_some()
+            && self.files.lock().writer.sealed().any(|info| !info.is_uploaded)
     }
 
     fn commit_if_due(&self) -> Result<()> {
@@ -84,9 +117,8 @@ impl Manifest {
         files.floor.is_none() && removable(files.writer.sealed(), newest, required).next().is_some()
     }
 
-    fn next_due(&self) -> Option<Duration> {
+    fn next_due(&self, upload_ms: Option<u64>) -> Option<Duration> {
         let now_ms = self.now_ms();
-        let upload_ms = self.next_upload_ms();
         let rotation_ms = {
             let files = self.files.lock();
             let due = files.last_commit_ms.saturating_add(self.config.rotation_ms);

@@ -1,6 +1,7 @@
 //! What the tiers may use. Flat, validated, every default with its reason.
 
 use crate::error::{AofError, Result};
+use crate::io::object::ColdConfig;
 use crate::segment::ArtifactOptions;
 
 /// What a writer does when the hot tier is full.
@@ -28,6 +29,29 @@ pub struct TierConfig {
     /// prepared. Sealed segments leave, those read longest ago first, when there are more.
     /// 1 GiB by default: a few segments of the largest size.
     pub hot_bytes: u64,
+    /// Bytes of compressed copies on the local disk, of all streams. Those that the
+    /// object store holds leave, used longest ago first, when there are more. Without
+    /// `cold` nothing could leave, so it is an error then. No limit by default.
+    pub warm_bytes: Option<u64>,
+    /// How long a compressed copy stays at least once it was made or brought back, so
+    /// that what is read now does not come and go. 0 by default.
+    pub warm_min_ms: u64,
+    /// The object store that gets every sealed segment. None by default.
+    pub cold: Option<ColdConfig>,
+    /// With `cold`: a segment that is being written is sealed after about this time, so
+    /// that a slow stream is archived too. 5 minutes by default, 0 for never.
+    pub archive_after_ms: u64,
+    /// Uploads, and other requests to the object store in the background, at the same
+    /// time. 2 by default: one reads the disk while the other waits for an answer.
+    pub uploads_max: usize,
+    /// How long an object stays after its segment was let go, for readers that still
+    /// know it. 10 minutes by default.
+    pub cold_delete_after_ms: u64,
+    /// How often every byte of the warm and cold tiers is checked against its checksum.
+    /// 0, never, by default: it costs what it reads.
+    pub scrub_interval_ms: u64,
+    /// Bytes that the check reads in a second at most. 16 MiB by default.
+    pub scrub_bytes_per_second: u64,
     /// Whether writers wait for the hot tier's budget. `Elastic` by default: a log that
     /// is written faster than it is compressed should not stop.
     pub admission: AdmissionPolicy,
@@ -54,6 +78,14 @@ impl Default for TierConfig {
         let artifact = ArtifactOptions::default();
         Self {
             hot_bytes: 1 << 30,
+            warm_bytes: None,
+            warm_min_ms: 0,
+            cold: None,
+            archive_after_ms: 300_000,
+            uploads_max: 2,
+            cold_delete_after_ms: 600_000,
+            scrub_interval_ms: 0,
+            scrub_bytes_per_second: 16 << 20,
             admission: AdmissionPolicy::default(),
             compression_level: artifact.level,
             frame_bytes: artifact.frame_bytes,
@@ -72,6 +104,22 @@ impl TierConfig {
             |field, reason: &str| Err(AofError::InvalidConfig { field, reason: reason.to_owned() });
         if self.hot_bytes == 0 {
             return invalid("hot_bytes", "must be at least 1");
+        }
+        if self.warm_bytes == Some(0) {
+            return invalid("warm_bytes", "must be at least 1");
+        }
+        if self.warm_bytes.is_some() && self.cold.is_none() {
+            let reason = "needs cold: without it every compressed copy may be the last";
+            return invalid("warm_bytes", reason);
+        }
+        if !(1..=64).contains(&self.uploads_max) {
+            return invalid("uploads_max", "must be from 1 to 64");
+        }
+        if self.scrub_bytes_per_second == 0 {
+            return invalid("scrub_bytes_per_second", "must be at least 1");
+        }
+        if let Some(cold) = &self.cold {
+            cold.clone().with_env()?.validate()?;
         }
         if !(1..=19).contains(&self.compression_level) {
             return invalid("compression_level", "must be from 1 to 19");

@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::cold::ColdTier;
 use super::config::TierConfig;
 use super::jobs::Job;
 use super::plan::{Candidate, Request, StreamView, plan};
@@ -21,14 +22,19 @@ use super::stream::StreamTiers;
 use crate::error::Result;
 use crate::format::SegmentId;
 use crate::io::Clock;
+use crate::io::object::ObjectStore;
+use crate::log::Stream;
 
 /// One for a manager.
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     config: TierConfig,
     pub(super) clock: Arc<dyn Clock>,
+    cold: Option<Arc<ColdTier>>,
     streams: Mutex<Vec<Weak<StreamTiers>>>,
     bell: Notify,
+    /// The same for what concerns the object store.
+    cold_bell: Notify,
     /// Whether readers hold what should leave; nobody rings when they let go.
     is_held_back: AtomicBool,
 }
@@ -37,11 +43,42 @@ pub(crate) struct Coordinator {
 const HELD_PAUSE: Duration = Duration::from_millis(100);
 
 impl Coordinator {
+    /// With the object store that the configuration names.
     pub(crate) fn new(config: TierConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         config.validate()?;
-        let streams = Mutex::default();
-        let is_held_back = AtomicBool::new(false);
-        Ok(Arc::new(Self { config, clock, streams, bell: Notify::new(), is_held_back }))
+        let cold = config.cold.as_ref().map(ColdTier::open).transpose()?;
+        Ok(Self::assemble(config, clock, cold))
+    }
+
+    /// With an object store of the caller's.
+    pub(crate) fn on_store(
+        config: TierConfig,
+        clock: Arc<dyn Clock>,
+        store: Arc<dyn ObjectStore>,
+    ) -> Result<Arc<Self>> {
+        config.validate()?;
+        let cold = config.cold.as_ref().map(|cold| ColdTier::on(store, cold)).transpose()?;
+        Ok(Self::assemble(config, clock, cold))
+    }
+
+    fn assemble(
+        config: TierConfig,
+        clock: Arc<dyn Clock>,
+        cold: Option<Arc<ColdTier>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            clock,
+            cold,
+            streams: Mutex::default(),
+            bell: Notify::new(),
+            cold_bell: Notify::new(),
+            is_held_back: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn cold(&self) -> Option<&Arc<ColdTier>> {
+        self.cold.as_ref()
     }
 
     pub(crate) fn config(&self) -> &TierConfig {
@@ -62,8 +99,23 @@ impl Coordinator {
         self.streams.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// The streams that are open, with their tiers.
+    pub(super) fn open_streams(&self) -> Vec<(Arc<Stream>, Arc<StreamTiers>)> {
+        self.live().into_iter().filter_map(|tiers| Some((tiers.stream()?, tiers))).collect()
+    }
+
     pub(super) fn ring(&self) {
         self.bell.notify_one();
+        self.ring_cold();
+    }
+
+    pub(super) fn ring_cold(&self) {
+        self.cold_bell.notify_one();
+    }
+
+    /// Completes when there may be something to do with the object store.
+    pub(crate) async fn rung_cold(&self) {
+        self.cold_bell.notified().await;
     }
 
     /// Completes when there may be something to do.
@@ -91,8 +143,7 @@ impl Coordinator {
 
     /// What should be done now.
     pub(crate) fn plan(&self) -> Vec<Job> {
-        let streams: Vec<_> =
-            self.live().into_iter().filter_map(|t| Some((t.stream()?, t))).collect();
+        let streams = self.open_streams();
         let now_ms = self.now_ms();
         let mut views = Vec::with_capacity(streams.len());
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -141,7 +192,47 @@ impl Coordinator {
             Some(Job::hydrate(stream, tiers, chosen.segment_id))
         });
         // Room first: what comes back needs it.
-        evictions.chain(hydrations).collect()
+        let mut jobs: Vec<Job> = evictions.chain(hydrations).collect();
+        if self.cold.is_some() {
+            let leaving: Vec<(usize, SegmentId)> =
+                plan.evictions.iter().map(|chosen| (chosen.stream, chosen.segment_id)).collect();
+            self.plan_archiving(&streams, &leaving, &mut jobs);
+        }
+        jobs
+    }
+
+    /// What the object store shall get: segments to compress, and to seal.
+    fn plan_archiving(
+        &self,
+        streams: &[(Arc<Stream>, Arc<StreamTiers>)],
+        leaving: &[(usize, SegmentId)],
+        jobs: &mut Vec<Job>,
+    ) {
+        let now_ms = self.now_ms();
+        for (at, (stream, tiers)) in streams.iter().enumerate() {
+            if self.is_stale(stream) {
+                jobs.push(Job::seal(stream, tiers));
+            }
+            let backoff = tiers.backoff.lock();
+            for entry in stream.table.snapshot() {
+                let id = entry.meta.segment_id;
+                let is_new = entry.is_hot()
+                    && entry.sealed_info().is_some()
+                    && entry.damage.is_none()
+                    && entry.away_copies().is_empty();
+                if is_new && !leaving.contains(&(at, id)) && backoff.is_due(&id, now_ms) {
+                    jobs.push(Job::compress(stream, tiers, id));
+                }
+            }
+        }
+    }
+
+    /// Whether the segment that is being written waits too long to be archived.
+    fn is_stale(&self, stream: &Stream) -> bool {
+        let limit_ms = self.config.archive_after_ms;
+        let since_ms = stream.written_since_ms();
+        limit_ms > 0
+            && since_ms.is_some_and(|since| self.now_ms() >= since.saturating_add(limit_ms))
     }
 
     /// How long nothing will be due, if nobody rings; `None`: for ever.
@@ -149,6 +240,11 @@ impl Coordinator {
         let now_ms = self.now_ms();
         let due = self.live().iter().filter_map(|t| t.backoff.lock().next_due_ms()).min();
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(now_ms).max(1)));
+        // Nobody rings when a segment gets its first record: looked at a few times.
+        let limit_ms = self.config.archive_after_ms;
+        let stale = (self.cold.is_some() && limit_ms > 0 && !self.streams.lock().is_empty())
+            .then(|| Duration::from_millis((limit_ms / 4).max(1)));
+        let due = due.into_iter().chain(stale).min();
         match self.is_held_back.load(Ordering::Relaxed) {
             true => Some(due.map_or(HELD_PAUSE, |due| due.min(HELD_PAUSE))),
             false => due,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::activation::Priority;
+use super::archive::upload_now;
 use super::jobs::Job;
 use super::status::TierStatus;
 use super::stream::StreamTiers;
@@ -69,6 +70,17 @@ impl Aof {
     pub fn prefetch(&self, segment_id: u64) -> Result<()> {
         let segment_id = SegmentId::from_u64(segment_id);
         self.stream_tiers()?.ask(segment_id, Priority::Prefetch).map(drop)
+    }
+
+    /// Puts a sealed segment into the object store now, compressing it first if need be.
+    /// Returns the bytes of the object; 0 if it was there.
+    pub fn upload(&self, segment_id: u64) -> Result<u64> {
+        let tiers = self.stream_tiers()?;
+        let cold = tiers.cold()?;
+        let id = SegmentId::from_u64(segment_id);
+        let uploaded = upload_now(cold, self.stream(), tiers, id);
+        tiers.moved(self.stream());
+        uploaded
     }
 
     /// Keeps a segment in the hot tier, bringing it back if need be, until it is

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::log::Stream;
+use crate::log::{SegmentEntry, Stream};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -15,6 +15,10 @@ enum Kind {
     Evict,
     /// Back into the hot tier.
     Hydrate,
+    /// A compressed copy for the object store.
+    Compress,
+    /// Ends the segment that is being written, so that it can be archived.
+    Seal,
 }
 
 /// A job; it holds its stream open for as long as it runs.
@@ -44,11 +48,26 @@ impl Job {
         Self { kind: Kind::Hydrate, ..Self::evict(stream, tiers, segment_id) }
     }
 
+    pub(super) fn compress(
+        stream: &Arc<Stream>,
+        tiers: &Arc<StreamTiers>,
+        segment_id: SegmentId,
+    ) -> Self {
+        Self { kind: Kind::Compress, ..Self::evict(stream, tiers, segment_id) }
+    }
+
+    pub(super) fn seal(stream: &Arc<Stream>, tiers: &Arc<StreamTiers>) -> Self {
+        // Whose failures are nobody's: the next look tries again.
+        Self { kind: Kind::Seal, ..Self::evict(stream, tiers, SegmentId::MAX) }
+    }
+
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
         let outcome = match self.kind {
             Kind::Evict => Self::evict_now(&self.stream, &self.tiers, self.segment_id),
             Kind::Hydrate => self.hydrate_now(),
+            Kind::Compress => Self::compress_now(&self.stream, &self.tiers, self.segment_id),
+            Kind::Seal => self.stream.seal_until(&mut false, None).map(|_| 0),
         };
         self.note(&outcome);
         if self.kind == Kind::Hydrate {
@@ -66,12 +85,8 @@ impl Job {
         let counters = &tiers.counters;
         let start = Instant::now();
         let entry = stream.sealed_entry(segment_id)?;
-        if entry.away_copies().is_empty() {
-            let job_id = counters.jobs.fetch_add(1, Ordering::Relaxed) as u32;
-            let options = tiers.coordinator.config().artifact_options();
-            let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-            let written = stream.compress(segment_id, job_id, &options)?;
-            counters.compressed(raw, written, start.elapsed());
+        if entry.is_hot() && !Self::is_held_elsewhere(stream, tiers, &entry) {
+            Self::compress_now(stream, tiers, segment_id)?;
         }
         let bytes = stream.evict_hot(segment_id)?;
         if bytes > 0 {
@@ -82,6 +97,38 @@ impl Job {
             );
         }
         Ok(bytes)
+    }
+
+    /// Whether another tier has the segment for sure. A bucket is asked: what it had
+    /// once may be gone.
+    fn is_held_elsewhere(stream: &Stream, tiers: &StreamTiers, entry: &SegmentEntry) -> bool {
+        let copies = entry.away_copies();
+        match (&copies.warm, &copies.cold, tiers.coordinator.cold(), stream.cold_key(entry)) {
+            (Some(_), ..) => true,
+            (None, Some(cold), Some(tier), Some(key)) => {
+                tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false)
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes a compressed copy on this thread, if there is none. Returns its bytes.
+    pub(super) fn compress_now(
+        stream: &Stream,
+        tiers: &StreamTiers,
+        segment_id: SegmentId,
+    ) -> Result<u64> {
+        let (counters, start) = (&tiers.counters, Instant::now());
+        let entry = stream.sealed_entry(segment_id)?;
+        if entry.away_copies().warm.is_some() {
+            return Ok(0);
+        }
+        let job_id = counters.jobs.fetch_add(1, Ordering::Relaxed) as u32;
+        let options = tiers.coordinator.config().artifact_options();
+        let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
+        let written = stream.compress(segment_id, job_id, &options)?;
+        counters.compressed(raw, written, start.elapsed());
+        Ok(written)
     }
 
     fn hydrate_now(&self) -> Result<u64> {

@@ -1,5 +1,5 @@
 //! Where sealed segments live once they are not the newest: hot as mapped segment files,
-//! warm as seekable zstd on the local disk.
+//! warm as seekable zstd on the local disk, cold in an object store.
 //!
 //! A [`Coordinator`] belongs to a manager and keeps the streams that were opened with
 //! tiers within their budgets. It decides; the steps themselves, and what a crash
@@ -7,12 +7,15 @@
 //! [`StreamTiers`], through `log`'s `SegmentStore`.
 
 mod activation;
+mod archive;
 mod backoff;
+mod cold;
 mod config;
 mod coordinator;
 mod handle;
 mod jobs;
 mod plan;
+mod reader;
 mod status;
 mod stream;
 
@@ -21,6 +24,7 @@ pub use config::{AdmissionPolicy, TierConfig};
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub(crate) use cold::ReachStore;
 pub(crate) use coordinator::Coordinator;
-pub use status::{TierMetrics, TierStatus};
+pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

@@ -1,22 +1,26 @@
 //! The tiers of one stream.
 
 use std::any::Any;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::activation::{Activation, PendingActivationQueue, Priority};
+use super::archive::ColdTask;
 use super::backoff::Backoff;
+use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
 use crate::format::ArtifactIndex;
 use crate::format::SegmentId;
-use crate::log::{LocalStore, SegmentStore, Stream};
+use crate::io::{Clock, Storage};
+use crate::log::{Layout, SegmentStore, Stream};
+use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
 
 /// What the coordinator knows of a stream, and what the stream asks of it.
@@ -37,10 +41,21 @@ pub(crate) struct StreamTiers {
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
+    pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
+    /// Whether the bucket was looked at since the stream was opened.
+    settled: AtomicBool,
+    /// Reaches what an earlier writer archived.
+    reach: Arc<ReachStore>,
+    /// The last failure of each kind of work with the object store that still fails.
+    cold_errors: Mutex<BTreeMap<ColdTask, String>>,
 }
 
 impl StreamTiers {
-    pub(crate) fn new(coordinator: Arc<Coordinator>, hot_bytes: Option<u64>) -> Arc<Self> {
+    pub(crate) fn new(
+        coordinator: Arc<Coordinator>,
+        hot_bytes: Option<u64>,
+        reach: Arc<ReachStore>,
+    ) -> Arc<Self> {
         let config = coordinator.config();
         let backoff = Backoff::new(config.retry_ms, config.retry_ms_max);
         let tiers = Arc::new(Self {
@@ -53,6 +68,10 @@ impl StreamTiers {
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
+            cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
+            settled: AtomicBool::new(false),
+            reach,
+            cold_errors: Mutex::default(),
             coordinator,
         });
         tiers.coordinator.add(&tiers);
@@ -64,6 +83,35 @@ impl StreamTiers {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
         self.ring();
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_settled(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    pub(super) fn set_cold_error(&self, task: ColdTask, error: Option<String>) {
+        let mut errors = self.cold_errors.lock();
+        match error {
+            Some(error) => errors.insert(task, error),
+            None => errors.remove(&task),
+        };
+    }
+
+    /// Why the object store does not get what it should, if so.
+    pub(super) fn cold_error(&self) -> Option<String> {
+        self.cold_errors.lock().values().next().cloned()
+    }
+
+    /// The object store, or why there is none.
+    pub(super) fn cold(&self) -> Result<&Arc<ColdTier>> {
+        self.coordinator.cold().ok_or_else(|| AofError::InvalidConfig {
+            field: "cold",
+            reason: "this log was opened without a cold tier".into(),
+        })
     }
 
     /// The stream, while it is open.
@@ -82,6 +130,8 @@ impl StreamTiers {
     pub(super) fn moved(&self, stream: &Stream) {
         self.measure(stream);
         stream.rollover.signal.raise();
+        // There may be something to upload, or to remove because it was.
+        self.coordinator.ring_cold();
     }
 
     /// Asks for a segment to come back to the hot tier.
@@ -127,8 +177,37 @@ impl StreamTiers {
 }
 
 impl SegmentStore for StreamTiers {
-    fn cold_source(&self, index: &ArtifactIndex) -> Result<Arc<dyn ArtifactSource>> {
-        LocalStore.cold_source(index)
+    fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>> {
+        match self.coordinator.cold() {
+            Some(cold) => Ok(cold.source(index, epoch)),
+            // An earlier writer had a cold tier: the log says where.
+            None => self.reach.cold_source(index, epoch),
+        }
+    }
+
+    fn recover(
+        &self,
+        storage: &Arc<dyn Storage>,
+        clock: &dyn Clock,
+        layout: &Layout,
+        name: &str,
+    ) -> Result<()> {
+        let Some(cold) = self.coordinator.cold() else { return Ok(()) };
+        let found = recover(cold, storage, clock, layout, name, &cold.url().prefix)?;
+        if found.segments > 0 {
+            tracing::info!(segments = found.segments, url = %cold.url(), "known again");
+        }
+        Ok(())
+    }
+
+    fn manifest_opened(&self, manifest: &Manifest) {
+        if let Some(cold) = self.coordinator.cold() {
+            manifest.set_uploader(Arc::new(ColdChunks(Arc::clone(cold))));
+        }
+    }
+
+    fn deletes_cold(&self) -> bool {
+        self.coordinator.cold().is_some()
     }
 
     fn admits(&self, bytes: u64) -> bool {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::activation::Priority;
-use super::{AdmissionPolicy, Coordinator, StreamTiers, TierConfig};
+use super::{AdmissionPolicy, Coordinator, ReachStore, StreamTiers, TierConfig};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
@@ -44,7 +44,8 @@ impl Load {
         config.preallocate_segments = 0;
         config.hot_bytes = own;
         config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
-        let tiers = StreamTiers::new(Arc::clone(coordinator), own);
+        let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
+        let tiers = StreamTiers::new(Arc::clone(coordinator), own, reach);
         let clock = Arc::new(sim.clock().clone());
         let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _).unwrap();
         tiers.attach(&stream);

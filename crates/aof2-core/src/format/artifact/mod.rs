@@ -26,7 +26,7 @@ mod tests;
 
 pub use index::{ARTIFACT_TAIL_LEN_MAX, ArtifactFrame, ArtifactIndex, ArtifactSummary};
 pub use metadata::ArtifactMetadata;
-pub use name::{COLD_KEY_LEN_MAX, ColdKey, WarmFileName};
+pub use name::{COLD_KEY_LEN_MAX, ColdKey, ColdTailName, WarmFileName};
 
 /// Most data frames an artifact has: a segment of the largest size in the smallest
 /// frames.

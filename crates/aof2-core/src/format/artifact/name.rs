@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! warm/{segment_id:020}_{base_offset:020}_{sealed_at_ns:020}.zst
-//! cold/{segment_id:020}_{base_offset:020}_{sealed_at_ns:020}.tail
+//! cold/{segment_id:020}_{base_offset:020}_{sealed_at_ns:020}_{epoch:08x}.tail
 //! {prefix}/{stream_id:016x}/{segment_id:020}-{epoch:08x}.zst
 //! ```
 //!
@@ -53,18 +53,6 @@ impl WarmFileName {
         }
     }
 
-    /// Name of the file in `cold/` that keeps the end of an artifact in the object
-    /// store: its index frame and seek table.
-    pub fn tail_name(&self) -> String {
-        let Self { segment_id, base_offset, sealed_at_ns } = self;
-        format!("{segment_id:020}_{base_offset:020}_{sealed_at_ns:020}{TAIL_SUFFIX}")
-    }
-
-    /// The artifact whose end has this name in `cold/`.
-    pub fn parse_tail(name: &str) -> Option<Self> {
-        Self::parse_stem(name.strip_suffix(TAIL_SUFFIX)?)
-    }
-
     /// The parts of `name`, or `None` when it is not exactly such a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::parse_stem(name.strip_suffix(SUFFIX)?)
@@ -78,6 +66,34 @@ impl WarmFileName {
             sealed_at_ns: number(parts.next()?)?,
         };
         parts.next().is_none().then_some(parsed)
+    }
+}
+
+/// `cold/{segment_id}_{base_offset}_{sealed_at_ns}_{epoch}.tail`: keeps the end of an
+/// artifact that is in the object store, its index frame and seek table. With the
+/// epoch it names the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColdTailName {
+    /// The artifact.
+    pub artifact: WarmFileName,
+    /// Which of the segment's uploads it is.
+    pub epoch: u32,
+}
+
+impl ColdTailName {
+    /// The parts of `name`, or `None` when it is not exactly such a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (artifact, epoch) = name.strip_suffix(TAIL_SUFFIX)?.rsplit_once('_')?;
+        let epoch = hexadecimal(epoch, EPOCH_DIGITS)? as u32;
+        Some(Self { artifact: WarmFileName::parse_stem(artifact)?, epoch })
+    }
+}
+
+impl fmt::Display for ColdTailName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WarmFileName { segment_id, base_offset, sealed_at_ns } = self.artifact;
+        let epoch = self.epoch;
+        write!(f, "{segment_id:020}_{base_offset:020}_{sealed_at_ns:020}_{epoch:08x}{TAIL_SUFFIX}")
     }
 }
 

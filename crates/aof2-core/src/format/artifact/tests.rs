@@ -378,10 +378,11 @@ fn names_are_pinned() {
     let name = "00000000000000000012_00000000000000000034_18446744073709551615.zst";
     assert_eq!(warm.format(), name);
     assert_eq!(WarmFileName::parse(name), Some(warm));
-    let tail = "00000000000000000012_00000000000000000034_18446744073709551615.tail";
-    assert_eq!(warm.tail_name(), tail);
-    assert_eq!(WarmFileName::parse_tail(tail), Some(warm));
-    assert_eq!((WarmFileName::parse(tail), WarmFileName::parse_tail(name)), (None, None));
+    let tail = "00000000000000000012_00000000000000000034_18446744073709551615_0000001f.tail";
+    let kept = ColdTailName { artifact: warm, epoch: 31 };
+    assert_eq!(kept.to_string(), tail);
+    assert_eq!(ColdTailName::parse(tail), Some(kept));
+    assert_eq!((WarmFileName::parse(tail), ColdTailName::parse(name)), (None, None));
     let of = WarmFileName::of(&summary(1));
     assert_eq!((of.segment_id.as_u64(), of.base_offset, of.sealed_at_ns), (7, 0x0A00, 0x0D));
     let (stream, segment) = (StreamId::from_u64(0xABC), SegmentId::from_u64(12));

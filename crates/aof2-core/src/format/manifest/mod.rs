@@ -31,8 +31,8 @@ pub use name::{ChunkFileName, SnapshotFileName, manifest_dir, manifest_key, pars
 pub use payload::ManifestEvent;
 pub use reason::ReasonCode;
 pub use record::{
-    ManifestRecord, ManifestRecordHeader, PAYLOAD_LEN_MAX, RECORD_ALIGN, RECORD_HEADER_LEN,
-    TEXT_LEN_MAX,
+    EVICTED_WARM, ManifestRecord, ManifestRecordHeader, PAYLOAD_LEN_MAX, RECORD_ALIGN,
+    RECORD_HEADER_LEN, TEXT_LEN_MAX,
 };
 pub use snapshot::{SNAPSHOT_LEN_MAX, SNAPSHOT_LEN_MIN, SnapshotImage};
 pub use state::{FoldCounts, ManifestSegment, PendingDelete, PendingUpload, UnresolvedRecord};

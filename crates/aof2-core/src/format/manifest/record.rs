@@ -93,10 +93,14 @@ impl ManifestRecordHeader {
     }
 }
 
+/// Flag of a `LocalEvicted` record: the warm copy went, whatever other copies there are.
+/// Without it the hot one did, or the warm one if the hot one had gone before.
+pub const EVICTED_WARM: u16 = 1;
+
 /// Something that happened to a segment, borrowed from the chunk it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestRecord<'a> {
-    /// Reserved; zero in every record written so far, kept for diagnosis.
+    /// [`EVICTED_WARM`]; other bits are reserved and kept for diagnosis.
     pub flags: u16,
     /// The segment it is about; 0 for records about the manifest itself.
     pub segment_id: SegmentId,

@@ -49,6 +49,12 @@ impl ObjectMetrics {
     pub fn requests(&self) -> u64 {
         self.ops.iter().map(|op| op.requests).sum()
     }
+
+    /// Requests per gigabyte that was sent or received; 0 before anything was.
+    pub fn per_gb(&self) -> f64 {
+        let bytes = self.bytes_in + self.bytes_out;
+        if bytes == 0 { 0.0 } else { self.requests() as f64 / (bytes as f64 / 1e9) }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@
 //! Keys are whole keys inside the bucket, with the prefix. An object, once there,
 //! is never written again: [`ObjectStore::put_new`] creates or refuses.
 
+mod blocking;
 mod body;
 mod breaker;
 mod config;
@@ -24,6 +25,7 @@ mod store;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub use blocking::{BlockingStore, Coming};
 pub use body::ObjectBody;
 pub use breaker::BreakerState;
 pub use config::{ColdConfig, ColdUrl, Sse};

@@ -7,9 +7,9 @@ use super::examine::{Body, Ends, is_not_found};
 use super::report::{Problem, ProblemKind, Severity};
 use crate::error::{AofError, Result};
 use crate::format::{
-    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, SpareFileName,
-    StreamId, StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WarmFileName, WatermarkBody,
-    WatermarkHeader, WatermarkState,
+    COLD_LOCATION_NAME, ColdTailName, FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName,
+    SegmentFormat, SegmentId, SpareFileName, StreamId, StreamIdentity, WATERMARK_HEADER_LEN,
+    WATERMARK_LEN, WarmFileName, WatermarkBody, WatermarkHeader, WatermarkState,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 use crate::log::AofConfig;
@@ -86,7 +86,7 @@ pub(super) struct Inventory {
 struct Listed {
     segments: Vec<SegmentFileName>,
     warm: Vec<WarmFileName>,
-    cold: Vec<WarmFileName>,
+    cold: Vec<ColdTailName>,
     foreign: Vec<(PathBuf, &'static str)>,
     strangers: Vec<PathBuf>,
     leftovers: Vec<PathBuf>,
@@ -310,7 +310,8 @@ impl Inventory {
 /// Ids of the segments there are now, wherever they are.
 pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32>> {
     let listed = list(storage, layout)?;
-    let away = listed.warm.iter().chain(&listed.cold).map(|name| name.segment_id);
+    let cold = listed.cold.iter().map(|name| name.artifact.segment_id);
+    let away = listed.warm.iter().map(|name| name.segment_id).chain(cold);
     let ids = listed.segments.iter().map(|name| name.segment_id).chain(away);
     Ok(ids.map(|id| id.as_u32()).collect())
 }
@@ -325,7 +326,7 @@ pub(super) fn find_now(
     let mut listed = list(storage, layout)?;
     listed.segments.retain(|name| name.segment_id.as_u32() == segment_index);
     listed.warm.retain(|name| name.segment_id.as_u32() == segment_index);
-    listed.cold.retain(|name| name.segment_id.as_u32() == segment_index);
+    listed.cold.retain(|name| name.artifact.segment_id.as_u32() == segment_index);
     Ok(load_all(storage, layout, &listed, format)?.into_iter().min_by_key(Ends::rank))
 }
 
@@ -366,7 +367,7 @@ fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
     listed.segments.sort();
     let away = list_away(storage, layout.warm_dir(), WarmFileName::parse, &mut listed)?;
     listed.warm = away;
-    let away = list_away(storage, layout.cold_dir(), WarmFileName::parse_tail, &mut listed)?;
+    let away = list_away(storage, layout.cold_dir(), ColdTailName::parse, &mut listed)?;
     listed.cold = away;
     listed.foreign.sort();
     listed.strangers.sort();
@@ -375,12 +376,12 @@ fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
 }
 
 /// Lists a directory of copies, which need not exist.
-fn list_away(
+fn list_away<T: Ord>(
     storage: &dyn Storage,
     dir: PathBuf,
-    parse: impl Fn(&str) -> Option<WarmFileName>,
+    parse: impl Fn(&str) -> Option<T>,
     listed: &mut Listed,
-) -> Result<Vec<WarmFileName>> {
+) -> Result<Vec<T>> {
     let entries = match storage.list(&dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(AofError::io("list directory", &dir))?,
@@ -389,6 +390,7 @@ fn list_away(
     for entry in entries {
         match parse(&entry.name) {
             Some(name) if entry.kind == EntryKind::File => names.push(name),
+            _ if entry.name == COLD_LOCATION_NAME => {}
             _ if entry.name.ends_with(".tmp") => listed.leftovers.push(dir.join(&entry.name)),
             _ => listed.strangers.push(dir.join(&entry.name)),
         }
@@ -421,7 +423,7 @@ fn load_all(
         add(Ends::load_warm(storage, *name, &layout.warm_path(name), format))?;
     }
     for name in &listed.cold {
-        add(Ends::load_cold(storage, *name, &layout.cold_path(name), format))?;
+        add(Ends::load_cold(storage, name.artifact, &layout.cold_path(name), format))?;
     }
     if has_vanished {
         add_arrived(storage, layout, listed, format, &mut all)?;

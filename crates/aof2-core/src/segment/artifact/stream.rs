@@ -58,6 +58,10 @@ impl Artifact {
         let start = rest.first().unwrap_or(&self.index().footer).compressed_offset;
         let ends = rest.iter().chain([&self.index().footer]).map(|frame| frame.compressed_end());
         let end = ends.take_while(|end| end - start <= READ_LEN_MAX).last().unwrap_or(start);
+        let behind = end..self.index().footer.compressed_end().min(end + READ_LEN_MAX);
+        if start < end && !behind.is_empty() {
+            self.source().announce(behind);
+        }
         Ok(Batch { start, bytes: read_exact(&**self.source(), start..end)? })
     }
 

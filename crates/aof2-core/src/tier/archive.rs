@@ -1,0 +1,425 @@
+//! What the cold tier needs done: uploads, deletes, compressed copies that may go, the
+//! manifest's chunks. A lane of its own beside the coordinator's moves, because a slow
+//! network must not keep the local tiers waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::cold::{ColdTier, Upload};
+use super::coordinator::Coordinator;
+use super::jobs::Job;
+use super::stream::StreamTiers;
+use crate::error::{AofError, Result};
+use crate::format::{ColdKey, SegmentId};
+use crate::io::object::{ObjectBody, ObjectErrorKind};
+use crate::log::{ColdObject, SegmentEntry, Stream};
+
+/// Uploads of one segment that find other bytes under their keys.
+const EPOCHS_MAX: u32 = 8;
+
+/// One thing to do with the object store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum ColdTask {
+    /// Before the first upload: whose objects these are, what was left unfinished, what
+    /// is missing.
+    Settle,
+    /// The manifest's sealed chunks.
+    Chunks,
+    /// A sealed segment.
+    Upload(SegmentId),
+    /// The compressed file of a segment that the object store holds.
+    DropWarm(SegmentId),
+    /// An object that was let go, by segment and epoch.
+    Delete(SegmentId, u32),
+}
+
+/// A task of one stream; it holds the stream open for as long as it runs.
+#[derive(Debug)]
+pub(crate) struct ColdJob {
+    task: ColdTask,
+    cold: Arc<ColdTier>,
+    stream: Arc<Stream>,
+    tiers: Arc<StreamTiers>,
+}
+
+impl Coordinator {
+    /// What should be done with the object store now, most urgent first.
+    pub(crate) fn plan_cold(&self) -> Vec<ColdJob> {
+        let Some(cold) = self.cold() else { return Vec::new() };
+        let now_ms = self.now_ms();
+        let streams = self.open_streams();
+        let mut tasks: Vec<(usize, ColdTask)> = Vec::new();
+        for (at, (stream, tiers)) in streams.iter().enumerate() {
+            if !tiers.is_settled() {
+                tasks.push((at, ColdTask::Settle));
+                continue;
+            }
+            if stream.has_manifest_to_upload() {
+                tasks.push((at, ColdTask::Chunks));
+            }
+            tasks.extend(uploads(stream).map(|id| (at, ColdTask::Upload(id))));
+            tasks.extend(self.due_deletes(stream).into_iter().map(|task| (at, task)));
+        }
+        for (at, segment_id) in self.warm_to_drop(&streams) {
+            tasks.push((at, ColdTask::DropWarm(segment_id)));
+        }
+        let due = tasks.into_iter().filter_map(|(at, task)| {
+            let (stream, tiers) = streams.get(at)?;
+            let is_due = tiers.cold_backoff.lock().is_due(&task, now_ms);
+            is_due.then(|| ColdJob {
+                task,
+                cold: Arc::clone(cold),
+                stream: Arc::clone(stream),
+                tiers: Arc::clone(tiers),
+            })
+        });
+        due.collect()
+    }
+
+    /// How long nothing of it will be due, if nobody rings; `None`: for ever.
+    pub(crate) fn pause_cold(&self) -> Option<Duration> {
+        self.cold()?;
+        let now_ms = self.now_ms();
+        let mut due: Vec<u64> = Vec::new();
+        for (stream, tiers) in self.open_streams() {
+            due.extend(tiers.cold_backoff.lock().next_due_ms());
+            let after_ms = self.config().cold_delete_after_ms;
+            let queued = stream.look_at_manifest(|index| {
+                index.pending_deletes().map(|delete| delete.queued_at_ms).min()
+            });
+            due.extend(queued.flatten().map(|queued| queued.saturating_add(after_ms)));
+        }
+        let due = due.into_iter().min()?;
+        Some(Duration::from_millis(due.saturating_sub(now_ms).max(1)))
+    }
+
+    fn due_deletes(&self, stream: &Stream) -> Vec<ColdTask> {
+        let before_ms = self.now_ms().saturating_sub(self.config().cold_delete_after_ms);
+        let due = stream.look_at_manifest(|index| {
+            let old = index.pending_deletes().filter(|delete| delete.queued_at_ms <= before_ms);
+            let keys = old.filter_map(|delete| ColdKey::parse(&delete.key));
+            keys.map(|key| ColdTask::Delete(key.segment_id(), key.epoch())).collect()
+        });
+        due.unwrap_or_default()
+    }
+
+    /// Compressed files over the budget that the object store holds: beside a mapped
+    /// segment first, then those used longest ago.
+    fn warm_to_drop(&self, streams: &[(Arc<Stream>, Arc<StreamTiers>)]) -> Vec<(usize, SegmentId)> {
+        let Some(limit) = self.config().warm_bytes else { return Vec::new() };
+        let now_ms = self.now_ms();
+        let mut total = 0;
+        let mut candidates = Vec::new();
+        for (at, (stream, tiers)) in streams.iter().enumerate() {
+            let pinned = tiers.pinned.lock();
+            for entry in stream.table.snapshot() {
+                let copies = entry.away_copies();
+                let Some(warm) = &copies.warm else { continue };
+                let bytes = warm.index().artifact_len();
+                total += bytes;
+                let stays_ms = entry.warm_since_ms().saturating_add(self.config().warm_min_ms);
+                let id = entry.meta.segment_id;
+                if copies.cold.is_some() && stays_ms <= now_ms && !pinned.contains(&id) {
+                    candidates.push((!entry.is_hot(), entry.last_read(), at, id, bytes));
+                }
+            }
+        }
+        candidates.sort_unstable();
+        let mut dropped = Vec::new();
+        for (_, _, at, id, bytes) in candidates {
+            if total <= limit {
+                break;
+            }
+            total -= bytes;
+            dropped.push((at, id));
+        }
+        dropped
+    }
+
+    /// Everything of it that is due, on this thread, until nothing is.
+    #[cfg(test)]
+    pub(crate) fn settle_cold(&self) {
+        for _ in 0..10_000 {
+            let jobs = self.plan_cold();
+            if jobs.is_empty() {
+                return;
+            }
+            jobs.into_iter().for_each(ColdJob::run);
+        }
+        panic!("the cold tier is never done");
+    }
+}
+
+/// Sealed segments with a compressed copy that the object store does not hold, oldest
+/// first.
+fn uploads(stream: &Stream) -> impl Iterator<Item = SegmentId> {
+    let entries = stream.table.snapshot().into_iter();
+    let waiting = entries.filter(|entry| {
+        let copies = entry.away_copies();
+        entry.damage.is_none() && copies.warm.is_some() && copies.cold.is_none()
+    });
+    waiting.map(|entry| entry.meta.segment_id)
+}
+
+/// How many sealed segments are not in the object store.
+pub(super) fn uploads_pending(stream: &Stream) -> u64 {
+    let entries = stream.table.snapshot();
+    let is_waiting = |entry: &&Arc<SegmentEntry>| {
+        entry.sealed_info().is_some()
+            && entry.damage.is_none()
+            && entry.away_copies().cold.is_none()
+    };
+    entries.iter().filter(is_waiting).count() as u64
+}
+
+impl ColdJob {
+    /// Does it. Failures are counted, recorded in the manifest and tried again later.
+    pub(crate) fn run(self) {
+        let Self { task, cold, stream, tiers } = &self;
+        let outcome = match *task {
+            ColdTask::Settle => settle(cold, stream, tiers),
+            ColdTask::Chunks => {
+                stream.tend_manifest_store();
+                match stream.has_manifest_to_upload() {
+                    // Why is in the manifest's own metrics and log.
+                    true => Err(AofError::Timeout { what: "the upload of the manifest" }),
+                    false => Ok(()),
+                }
+            }
+            ColdTask::Upload(id) => upload_now(cold, stream, tiers, id).map(drop),
+            ColdTask::DropWarm(id) => drop_warm(cold, stream, tiers, id),
+            ColdTask::Delete(id, epoch) => delete(cold, stream, tiers, id, epoch),
+        };
+        self.note(outcome);
+        tiers.coordinator.ring();
+    }
+
+    fn note(&self, outcome: Result<()>) {
+        let Self { task, stream, tiers, .. } = self;
+        let mut backoff = tiers.cold_backoff.lock();
+        let Err(error) = outcome else {
+            backoff.succeed(task);
+            tiers.set_cold_error(*task, None);
+            return;
+        };
+        match &error {
+            // Gone, or going: nothing to try again.
+            AofError::Closed | AofError::NoSuchSegment(_) | AofError::Forked => {
+                backoff.succeed(task);
+                return;
+            }
+            // Damaged here, or refused for good.
+            AofError::Corrupt(_) | AofError::LastCopy(_) | AofError::InvalidConfig { .. } => {
+                backoff.give_up(*task);
+            }
+            _ => backoff.fail(*task, tiers.coordinator.now_ms()),
+        }
+        tiers.counters.cold_failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, stream = %stream.identity.name, ?task, "the cold tier failed");
+        tiers.set_cold_error(*task, Some(error.to_string()));
+    }
+}
+
+/// Before anything else: the prefix is ours, nothing of an earlier crash is left, and
+/// what we believe to be in the bucket is there.
+fn settle(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) -> Result<()> {
+    cold.probe()?;
+    cold.claim(&stream.identity)?;
+    let stream_id = stream.identity.stream_id;
+    let aborted = cold.abort_unfinished(stream_id)?;
+    if aborted > 0 {
+        tracing::info!(aborted, "unfinished uploads of an earlier writer were given up");
+    }
+    let objects = cold.list(stream_id)?;
+    let len_of = |id: SegmentId, epoch: u32| {
+        objects.iter().find(|o| (o.segment_id, o.epoch) == (id, epoch)).map(|o| o.len)
+    };
+    for entry in stream.table.snapshot() {
+        let copies = entry.away_copies();
+        let Some(artifact) = copies.cold.as_ref().filter(|_| entry.damage.is_none()) else {
+            continue;
+        };
+        let id = entry.meta.segment_id;
+        if len_of(id, copies.cold_epoch) == Some(artifact.index().artifact_len()) {
+            continue;
+        }
+        tiers.counters.cold_missing.fetch_add(1, Ordering::Relaxed);
+        let key = cold.key(stream_id, id, copies.cold_epoch);
+        tracing::error!(segment = id.as_u64(), key, "an archived segment is not in the bucket");
+        match stream.lose_cold(id, &key) {
+            // It may come back, from a backup of the bucket or by its versions.
+            Err(AofError::LastCopy(_)) => {}
+            lost => lost?,
+        }
+    }
+    delete_superseded(cold, stream, &objects)?;
+    tiers.set_settled();
+    Ok(())
+}
+
+/// Objects that an earlier crash left behind: older uploads of a segment whose latest is
+/// known, and uploads that were begun for segments that are gone.
+fn delete_superseded(
+    cold: &ColdTier,
+    stream: &Stream,
+    objects: &[super::cold::ArchivedObject],
+) -> Result<()> {
+    let stream_id = stream.identity.stream_id;
+    for object in objects {
+        let key = cold.key(stream_id, object.segment_id, object.epoch);
+        let entry = stream.table.find(object.segment_id.as_u32());
+        let is_older = entry.as_ref().is_some_and(|entry| {
+            let copies = entry.away_copies();
+            copies.cold.is_some() && object.epoch < copies.cold_epoch
+        });
+        let earliest = stream.table.first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
+        let was_begun = stream.look_at_manifest(|index| index.pending_upload(&key).is_some());
+        let is_orphan = object.segment_id < earliest && was_begun == Some(true);
+        let is_queued =
+            stream.look_at_manifest(|index| index.pending_deletes().any(|d| d.key == key));
+        if (is_older || is_orphan) && is_queued != Some(true) {
+            stream.queue_delete(object.segment_id, &key)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a segment into the object store, compressing it first if need be. Returns the
+/// bytes of the object; 0 if it was there.
+pub(super) fn upload_now(
+    cold: &ColdTier,
+    stream: &Arc<Stream>,
+    tiers: &StreamTiers,
+    segment_id: SegmentId,
+) -> Result<u64> {
+    let start = Instant::now();
+    let entry = stream.sealed_entry(segment_id)?;
+    if entry.away_copies().cold.is_some() {
+        return Ok(0);
+    }
+    if entry.away_copies().warm.is_none() {
+        Job::compress_now(stream, tiers, segment_id)?;
+    }
+    let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+    let path = warm.source().name();
+    let body = ObjectBody::file(&*stream.storage, path)
+        .map_err(AofError::io("open compressed segment", path))?;
+    let upload = try_epochs(cold, stream, segment_id, |epoch| {
+        cold.upload(warm.index(), body.clone(), epoch)
+    })?;
+    let object = ColdObject {
+        key: &upload.key,
+        etag: &upload.etag,
+        epoch: upload.epoch,
+        index: warm.index(),
+    };
+    match stream.finish_upload(segment_id, object) {
+        // Let go while it was on its way: the object goes, too.
+        Err(error @ AofError::NoSuchSegment(_)) => {
+            stream.queue_delete(segment_id, &upload.key)?;
+            return Err(error);
+        }
+        finished => finished?,
+    }
+    let bytes = warm.index().artifact_len();
+    tiers.counters.uploaded(bytes, start.elapsed());
+    tracing::info!(
+        stream = %stream.identity.name, segment = segment_id.as_u64(), bytes, key = upload.key,
+        elapsed = ?start.elapsed(), "segment archived"
+    );
+    Ok(bytes)
+}
+
+/// Uploads under the first key that is free or has the same bytes. Keys that turned out
+/// to be taken by an earlier upload of the segment are let go of.
+fn try_epochs(
+    cold: &ColdTier,
+    stream: &Stream,
+    segment_id: SegmentId,
+    upload: impl Fn(u32) -> Result<Upload, crate::io::object::ObjectError>,
+) -> Result<Upload> {
+    let first = next_epoch(stream, segment_id);
+    let mut taken: Vec<String> = Vec::new();
+    for epoch in first..first.saturating_add(EPOCHS_MAX) {
+        let key = cold.key(stream.identity.stream_id, segment_id, epoch);
+        stream.begin_upload(segment_id, &key)?;
+        match upload(epoch) {
+            Ok(done) => {
+                for key in taken {
+                    stream.queue_delete(segment_id, &key)?;
+                }
+                return Ok(done);
+            }
+            Err(error) if error.kind == ObjectErrorKind::Exists => taken.push(key),
+            Err(error) => {
+                stream.fail_upload(segment_id, &key, error.reason())?;
+                return Err(error.into());
+            }
+        }
+    }
+    let reason = format!("{EPOCHS_MAX} keys of segment {segment_id} are taken by other bytes");
+    Err(AofError::InvalidConfig { field: "cold", reason })
+}
+
+/// The epoch of an upload that was begun, or one that was never used.
+fn next_epoch(stream: &Stream, segment_id: SegmentId) -> u32 {
+    let known = stream.look_at_manifest(|index| {
+        let epoch_of = |key: &str| ColdKey::parse(key).map(|key| key.epoch());
+        let begun = index.pending_uploads().filter(|upload| upload.segment_id == segment_id);
+        if let Some(epoch) = begun.filter_map(|upload| epoch_of(&upload.key)).max() {
+            return epoch;
+        }
+        let doomed = index.pending_deletes().filter(|delete| delete.segment_id == segment_id);
+        let doomed = doomed.filter_map(|delete| epoch_of(&delete.key));
+        let stored = index.get(segment_id).and_then(|segment| epoch_of(segment.cold_key.as_ref()?));
+        doomed.chain(stored).max().map_or(0, |epoch| epoch.saturating_add(1))
+    });
+    known.unwrap_or(0)
+}
+
+/// Removes a compressed file once the object store was asked whether it really has the
+/// same bytes.
+fn drop_warm(
+    cold: &ColdTier,
+    stream: &Stream,
+    tiers: &StreamTiers,
+    segment_id: SegmentId,
+) -> Result<()> {
+    let entry = stream.sealed_entry(segment_id)?;
+    let copies = entry.away_copies();
+    let (Some(warm), Some(_)) = (&copies.warm, &copies.cold) else { return Ok(()) };
+    let path = warm.source().name();
+    let body = ObjectBody::file(&*stream.storage, path)
+        .map_err(AofError::io("open compressed segment", path))?;
+    let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
+    let key = cold.key(stream.identity.stream_id, segment_id, copies.cold_epoch);
+    if !cold.holds(&key, body.len(), Some(crc64))? {
+        tracing::error!(
+            segment = segment_id.as_u64(),
+            key,
+            "an archived segment is not in the bucket"
+        );
+        tiers.counters.cold_missing.fetch_add(1, Ordering::Relaxed);
+        return stream.lose_cold(segment_id, &key);
+    }
+    if stream.evict_warm(segment_id)? > 0 {
+        tiers.counters.warm_evictions.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn delete(
+    cold: &ColdTier,
+    stream: &Stream,
+    tiers: &StreamTiers,
+    segment_id: SegmentId,
+    epoch: u32,
+) -> Result<()> {
+    let key = cold.key(stream.identity.stream_id, segment_id, epoch);
+    // The tombstone is durable: nothing will name the object again.
+    cold.delete(&key)?;
+    stream.finish_delete(segment_id, &key)?;
+    tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The cold tier: sealed segments in an object store.
+//!
+//! [`ColdTier`] is one bucket and prefix, shared by the streams of a manager or opened
+//! by a reader that follows a log's `cold/location`. An object is the artifact of the
+//! warm tier, byte for byte, under a key that is never used twice; beside the objects of
+//! a stream stands its identity, so that a bucket alone is enough to find out what is in
+//! it. The log keeps the end of each artifact in `cold/`, so that reading a record costs
+//! one ranged request, and opening a log none.
+
+mod bucket;
+mod chunks;
+mod place;
+mod reach;
+mod recover;
+mod source;
+
+pub(crate) use bucket::{ArchivedObject, ColdTier, Upload};
+pub(crate) use chunks::ColdChunks;
+pub(crate) use reach::ReachStore;
+pub(crate) use recover::recover;

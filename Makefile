@@ -39,9 +39,9 @@ help: ## Show this list
 
 check-rust:
 	@command -v $(CARGO) >/dev/null || { \
-	  echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs)"; exit 1; }
-	@$(CARGO) --version | awk '{split($$2, v, "."); if (v[1] == 1 && v[2] < 89) { \
-	  print "Rust 1.89 or newer is needed, this is " $$2 ": rustup update stable"; exit 1}}'
+	  echo "cargo is missing: install Rust 1.95 or newer (https://rustup.rs)"; exit 1; }
+	@$(CARGO) --version | awk '{split($$2, v, "."); if (v[1] == 1 && v[2] < 95) { \
+	  print "Rust 1.95 or newer is needed, this is " $$2 ": rustup update stable"; exit 1}}'
 
 check-lint-tools: check-rust
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { \

@@ -99,6 +99,7 @@ impl Tiers {
             // One alone moves the other's default out of its way.
             retry_ms_max: unsigned_if("retry_ms_max", &retry_ms_max)?
                 .unwrap_or(default.retry_ms_max.max(retry_ms)),
+            ..default
         };
         config.validate().map_err(to_py)?;
         Ok(Self { config })
@@ -163,6 +164,7 @@ impl Tiers {
             activations_max,
             retry_ms,
             retry_ms_max,
+            ..
         } = &self.config;
         let mut hasher = DefaultHasher::new();
         (hot_bytes, admission, compression_level, frame_bytes).hash(&mut hasher);

@@ -49,4 +49,4 @@ pub use log::{
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};
-pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};
+pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus, cold_location};

@@ -14,6 +14,8 @@ mod reach;
 mod recover;
 mod source;
 
+pub use place::cold_location;
+
 pub(crate) use bucket::{ArchivedObject, ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
 pub(crate) use reach::ReachStore;

@@ -14,6 +14,7 @@ from aof2._manifest_types import (
 )
 from aof2._types import (
     Admission,
+    ColdLocation,
     EndLike,
     Format,
     Level,
@@ -25,7 +26,6 @@ from aof2._types import (
     Segment,
     StartLike,
     StrPath,
-    ColdLocation,
     TierStatus,
     VerifyProgress,
     VerifyReport,
@@ -47,8 +47,8 @@ __all__ = [
     "RecordIds",
     "Scan",
     "Tiers",
-    "cold_location",
     "__version__",
+    "cold_location",
     "open",
     "repair",
     "verify",

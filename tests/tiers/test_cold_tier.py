@@ -110,7 +110,8 @@ def test_budgets_hold_and_one_old_record_costs_kilobytes(bucket: str, tmp_path: 
         before = log.tiers().cold
         assert bytes(log.read_offset(5).payload) == payload(5)
         after = log.tiers().cold
-        assert before is not None and after is not None
+        assert before is not None
+        assert after is not None
         assert after.requests == before.requests + 1
         assert after.bytes_in - before.bytes_in < 1 << 14
         assert contents(log) == [payload(n) for n in range(3000)]
@@ -233,11 +234,13 @@ def test_options_that_make_no_sense(options: dict[str, object], words: str) -> N
 def test_tiers_with_a_cold_tier_are_values() -> None:
     import pickle
 
-    tiers = aof2.Tiers(cold="s3://bucket/c", cold_region="eu-central-1", cold_metadata={"team": "x"})
+    tiers = aof2.Tiers(
+        cold="s3://bucket/c", cold_region="eu-central-1", cold_metadata={"team": "x"}
+    )
     again = pickle.loads(pickle.dumps(tiers))
     assert again == tiers
     assert hash(again) == hash(tiers)
-    assert eval(repr(tiers), {"Tiers": aof2.Tiers}) == tiers  # noqa: S307
+    assert eval(repr(tiers), {"Tiers": aof2.Tiers}) == tiers
     assert tiers != aof2.Tiers(cold="s3://bucket/d")
 
 

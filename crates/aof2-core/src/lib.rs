@@ -49,4 +49,7 @@ pub use log::{
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};
-pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};
+pub use tier::{
+    AdmissionPolicy, ColdStatus, SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome,
+    ScrubProgress, ScrubReport, ScrubUnreached, TierConfig, TierMetrics, TierStatus,
+};

@@ -196,6 +196,15 @@ impl SegmentEntry {
         true
     }
 
+    /// [`SegmentEntry::leave_hot`] for a damaged file: nobody gets its map any more.
+    pub(crate) fn leave_damaged(&self) -> bool {
+        let has_left = self.leave_hot();
+        if has_left {
+            self.copies.lock().known = Weak::new();
+        }
+        has_left
+    }
+
     /// Its file is there again.
     pub(crate) fn enter_hot(&self) {
         self.touch();

@@ -16,6 +16,7 @@ mod handle;
 mod jobs;
 mod plan;
 mod reader;
+mod scrub;
 mod status;
 mod stream;
 
@@ -26,5 +27,9 @@ mod tests;
 
 pub(crate) use cold::ReachStore;
 pub(crate) use coordinator::Coordinator;
+pub use scrub::{
+    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
+    ScrubUnreached,
+};
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

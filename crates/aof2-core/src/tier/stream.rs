@@ -14,6 +14,7 @@ use super::backoff::Backoff;
 use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
+use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
 use crate::format::ArtifactIndex;
@@ -41,6 +42,7 @@ pub(crate) struct StreamTiers {
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
+    pub(super) scrub: ScrubState,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
@@ -68,6 +70,7 @@ impl StreamTiers {
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
+            scrub: ScrubState::default(),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             settled: AtomicBool::new(false),
             reach,
@@ -82,6 +85,7 @@ impl StreamTiers {
     pub(crate) fn attach(&self, stream: &Arc<Stream>) {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
+        self.coordinator.ring_scrub();
         self.ring();
     }
 

@@ -160,6 +160,11 @@ impl ColdTier {
         }))
     }
 
+    /// How long the object is; `None` when there is none.
+    pub(crate) fn len_of(&self, key: &str) -> ObjectResult<Option<u64>> {
+        Ok(self.store.head(key)?.map(|head| head.len))
+    }
+
     /// The segments of a stream, in order, the uploads of each in order.
     pub(crate) fn list(&self, stream_id: StreamId) -> ObjectResult<Vec<ArchivedObject>> {
         let entries = self.store.list(&self.stream_prefix(stream_id))?;

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::error::{AofError, Result};
-use crate::format::ArtifactIndex;
+use crate::format::{ArtifactIndex, ColdTailName, StreamId};
 use crate::io::{Clock, Storage};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
@@ -21,6 +21,12 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
     /// The bytes of a segment that is in the cold tier, of its upload with this epoch.
     /// Asks for nothing yet.
     fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>>;
+
+    /// The index of a cold segment, from the object itself: what is kept of it here is
+    /// damaged. `None` if it cannot be had.
+    fn cold_index(&self, _stream_id: StreamId, _name: &ColdTailName) -> Option<ArtifactIndex> {
+        None
+    }
 
     /// Called before anything of the log is read, with the writer's lock held: brings
     /// back what is only known elsewhere.

@@ -17,8 +17,7 @@ use super::coordinator::Coordinator;
 use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
-use crate::format::ArtifactIndex;
-use crate::format::SegmentId;
+use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
 use crate::log::{Layout, SegmentStore, Stream};
 use crate::manifest::Manifest;
@@ -186,6 +185,13 @@ impl SegmentStore for StreamTiers {
             Some(cold) => Ok(cold.source(index, epoch)),
             // An earlier writer had a cold tier: the log says where.
             None => self.reach.cold_source(index, epoch),
+        }
+    }
+
+    fn cold_index(&self, stream_id: StreamId, name: &ColdTailName) -> Option<ArtifactIndex> {
+        match self.coordinator.cold() {
+            Some(cold) => cold.index_named(stream_id, name),
+            None => self.reach.cold_index(stream_id, name),
         }
     }
 

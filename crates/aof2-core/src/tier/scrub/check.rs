@@ -180,12 +180,7 @@ impl Checker<'_> {
     }
 
     /// The object by ranges, its end included. Read apart from what readers fetch ahead.
-    fn check_cold(
-        &self,
-        known: &Artifact,
-        epoch: u32,
-        told: &mut dyn FnMut(),
-    ) -> Result<Verdict> {
+    fn check_cold(&self, known: &Artifact, epoch: u32, told: &mut dyn FnMut()) -> Result<Verdict> {
         let index = known.index();
         let Some(tier) = self.cold else {
             return Ok(Verdict::Unreached("this log was opened without a cold tier".into()));

@@ -347,7 +347,8 @@ impl<'a> Scrub<'a> {
         let copies = entry.away_copies();
         let Some(cold) = &copies.cold else { return Ok(()) };
         let path = self.stream.layout.cold_path(&copies.cold_name(cold));
-        let Verdict::Bad(problem) = self.checker().check_tail(&path, &cold.index().encode_tail())?
+        let Verdict::Bad(problem) =
+            self.checker().check_tail(&path, &cold.index().encode_tail())?
         else {
             return Ok(());
         };

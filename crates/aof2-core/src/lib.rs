@@ -38,10 +38,10 @@ pub use error::{AofError, BackpressureKind, Damage, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
-    Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption, Payload,
-    Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy, RetentionReport,
-    Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility,
-    Watermarks,
+    Follow, HistogramSnapshot, Hydrate, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption,
+    Payload, Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy,
+    RetentionReport, Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start,
+    Visibility, Watermarks,
 };
 pub use log::{Disagreement, compare_manifest};
 pub use log::{

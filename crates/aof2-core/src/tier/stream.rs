@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -19,9 +19,13 @@ use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
-use crate::log::{Layout, SegmentStore, Stream};
+use crate::log::{Comeback, Layout, SegmentStore, Stream};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
+
+/// How long a scan waits for a segment. Longer than a large one takes from a slow
+/// network; with no room at all it would be for ever.
+const BRING_BACK_WAIT: Duration = Duration::from_secs(30);
 
 /// What the coordinator knows of a stream, and what the stream asks of it.
 #[derive(Debug)]
@@ -153,6 +157,16 @@ impl StreamTiers {
         asked
     }
 
+    /// Whether a segment can come back without another leaving.
+    fn has_room_for(&self, segment_id: SegmentId) -> bool {
+        let Some(stream) = self.stream() else { return false };
+        let Ok(entry) = stream.sealed_entry(segment_id) else { return false };
+        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
+        let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
+        let own = self.hot_bytes.is_none_or(|limit| fits(self.used.load(Ordering::Acquire), limit));
+        own && fits(self.coordinator.used(), self.coordinator.config().hot_bytes)
+    }
+
     /// Keeps a segment in the hot tier, bringing it back if need be, until it is
     /// unpinned or the log is closed.
     pub(crate) fn pin(&self, segment_id: SegmentId, deadline: Option<Instant>) -> Result<()> {
@@ -192,6 +206,25 @@ impl SegmentStore for StreamTiers {
         match self.coordinator.cold() {
             Some(cold) => cold.index_named(stream_id, name),
             None => self.reach.cold_index(stream_id, name),
+        }
+    }
+
+    fn bring_back(&self, segment_id: SegmentId) -> Comeback {
+        let deadline = Instant::now().checked_add(BRING_BACK_WAIT);
+        match self.ask(segment_id, Priority::Wanted).and_then(|asked| asked.wait(deadline)) {
+            Ok(_) => Comeback::There,
+            Err(AofError::Timeout { .. }) => Comeback::Late,
+            Err(error) => {
+                tracing::debug!(%error, segment = segment_id.as_u64(), "read where it is");
+                Comeback::Refused
+            }
+        }
+    }
+
+    fn prefetch(&self, segment_id: SegmentId, if_room: bool) {
+        if !if_room || self.has_room_for(segment_id) {
+            // A refusal leaves it where it is, and it is read there.
+            let _ = self.ask(segment_id, Priority::Prefetch);
         }
     }
 

@@ -99,4 +99,8 @@ impl ArtifactSource for PacedSource {
     fn announce(&self, range: Range<u64>) {
         self.source.announce(range);
     }
+
+    fn forget(&self) {
+        self.source.forget();
+    }
 }

@@ -113,12 +113,17 @@ struct Subject {
 
 impl Subject {
     fn with(tiers: TierConfig, records: u64) -> Self {
+        Self::of_format(SegmentFormat::Full, tiers, records)
+    }
+
+    fn of_format(format: SegmentFormat, tiers: TierConfig, records: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("events");
         let bucket = SimBucket::new();
         let has_cold = tiers.cold.is_some();
         let manager = manager(&bucket, tiers);
-        let log = manager.open(config(&root)).unwrap();
+        let ext_id = if format == SegmentFormat::Full { 7 } else { 0 };
+        let log = manager.open(AofConfig { format, ext_id, ..config(&root) }).unwrap();
         append(&log, 0..records);
         log.seal().unwrap();
         if has_cold {
@@ -301,7 +306,9 @@ fn any_damage_beside_a_good_copy_is_healed_and_any_other_is_told() {
 fn random_damage_in_a_log_of_all_residencies_leaves_good_copies_or_a_true_report() {
     for seed in 0..25 {
         let mut rng = Rng(seed);
-        let subject = Subject::with(TierConfig { cold: Some(cold()), ..tiers() }, 700);
+        let format = [SegmentFormat::Full, SegmentFormat::Compact][seed as usize % 2];
+        let limits = TierConfig { cold: Some(cold()), ..tiers() };
+        let subject = Subject::of_format(format, limits, 700);
         let ids = subject.ids();
         for id in &ids {
             if rng.below(2) == 0 {
@@ -372,6 +379,19 @@ fn looking_changes_nothing_and_a_finding_is_written_down() {
     ] {
         assert!(text.contains(&format!("\naof2_tier_{name}{{stream=\"events\"}} ")), "{name}");
     }
+}
+
+#[test]
+fn a_copy_that_was_not_asked_for_is_no_source_before_it_was_read() {
+    let all = [Residency::Hot, Residency::Warm, Residency::Cold];
+    let subject = Subject::with_copies(&all, 100);
+    flip(&subject.file_in("segments", 0), 100, 4);
+    flip(&subject.file_in("warm", 0), 100, 4);
+    let only_hot = ScrubOptions { warm: false, cold: false, ..ScrubOptions::default() };
+    let report = scrub(&subject.log, &only_hot);
+    assert!(report.is_clean() && report.healed() == 2, "{report:#?}");
+    assert_eq!(readable(&subject.log), subject.all());
+    assert!(scrub(&subject.log, &ScrubOptions::default()).findings.is_empty());
 }
 
 #[test]
@@ -480,4 +500,27 @@ fn a_scrub_ends_when_it_is_told_to_and_when_the_log_is_closed() {
     subject.log.close().unwrap();
     let ended = scrub.join().unwrap();
     assert!(matches!(ended, Err(AofError::Closed)), "{ended:?}");
+}
+
+#[test]
+fn a_scrub_goes_on_where_the_process_before_left_it() {
+    let subject = Subject::with_copies(&[Residency::Hot, Residency::Warm], 500);
+    let ids = subject.ids();
+    assert!(ids.len() > 4);
+    subject.log.close().unwrap();
+    let state = subject.root.join("scrub");
+    std::fs::write(&state, format!("aof2 scrub 1\nsince_ms 1\nreached {}\n", ids[2])).unwrap();
+    let hour = TierConfig { scrub_interval_ms: 3_600_000, ..tiers() };
+    let busy = manager(&subject.bucket, hour);
+    let log = busy.open(config(&subject.root)).unwrap();
+    eventually("the rest", || log.tiers().unwrap().last_scrub_ms.is_some());
+    assert_eq!(log.tiers().unwrap().metrics.scrubbed_segments, ids.len() as u64 - 3);
+    let completed = log.tiers().unwrap().last_scrub_ms;
+    log.close().unwrap();
+    // It is not due for an hour, and verifying the log finds nothing strange.
+    let log = busy.open(config(&subject.root)).unwrap();
+    assert_eq!(log.tiers().unwrap().last_scrub_ms, completed);
+    assert_eq!(log.tiers().unwrap().metrics.scrubbed_segments, 0);
+    log.close().unwrap();
+    assert!(verify(&subject.root).unwrap().problems.is_empty());
 }

@@ -181,7 +181,7 @@ pub struct TierStatus {
     /// Segments with a copy that the last check found damaged and could not heal.
     pub needs_repair_segments: u64,
     /// When the last scrub of everything ended, milliseconds since the epoch; `None` if
-    /// none did since the log was opened.
+    /// none did yet.
     pub last_scrub_ms: Option<u64>,
     /// What moved.
     pub metrics: TierMetrics,

@@ -88,6 +88,8 @@ impl StreamTiers {
     pub(crate) fn attach(&self, stream: &Arc<Stream>) {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
+        let interval_ms = self.coordinator.config().scrub_interval_ms;
+        self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
         self.coordinator.ring_scrub();
         self.ring();
     }

@@ -12,11 +12,15 @@ use super::options::ScrubOptions;
 use super::pace::Pace;
 use super::progress::Telling;
 use super::run::Scrub;
+use super::saved::{Saved, told};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::log::{Residency, Stream};
 use crate::tier::coordinator::Coordinator;
 use crate::tier::stream::StreamTiers;
+
+/// How often it is written down how far a scrub has got.
+const SAVE_MS: u64 = 60_000;
 
 /// What a stream remembers of its scrubs.
 #[derive(Debug, Default)]
@@ -26,23 +30,53 @@ pub(in crate::tier) struct ScrubState {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the stream was first looked at.
-    since_ms: Option<u64>,
-    /// The segment checked last, while a scrub is under way.
-    reached: Option<SegmentId>,
+    saved: Saved,
     is_running: bool,
-    completed_ms: Option<u64>,
+    /// When that was written down.
+    saved_at_ms: u64,
     /// Copies that are damaged and could not be healed.
     ill: BTreeSet<(SegmentId, Residency)>,
 }
 
 impl ScrubState {
-    /// Everything was checked.
-    pub(super) fn complete(&self, now_ms: u64) {
+    /// Takes up what an earlier process left. A log that is scrubbed for the first time
+    /// says since when, so that the time adds up over restarts.
+    pub(in crate::tier) fn resume(&self, stream: &Stream, now_ms: u64, interval_ms: u64) {
+        let mut saved = Saved::load(stream);
+        let is_new = saved.since_ms.is_none();
+        saved.since_ms.get_or_insert(now_ms);
+        if is_new && interval_ms > 0 {
+            told(saved.store(stream));
+        }
         let mut state = self.state.lock();
-        state.completed_ms = Some(now_ms);
-        state.is_running = false;
-        state.reached = None;
+        state.saved = saved;
+        state.is_running = saved.reached.is_some();
+    }
+
+    /// Everything was checked.
+    pub(super) fn complete(&self, stream: &Stream, now_ms: u64) {
+        let saved = {
+            let mut state = self.state.lock();
+            state.is_running = false;
+            state.saved.completed_ms = Some(now_ms);
+            state.saved.reached = None;
+            state.saved
+        };
+        told(saved.store(stream));
+    }
+
+    /// One more segment was checked.
+    fn reach(&self, stream: &Stream, segment_id: SegmentId, now_ms: u64) {
+        let saved = {
+            let mut state = self.state.lock();
+            state.saved.reached = Some(segment_id);
+            if now_ms < state.saved_at_ms.saturating_add(SAVE_MS) {
+                return;
+            }
+            state.saved_at_ms = now_ms;
+            state.saved
+        };
+        told(saved.store(stream));
     }
 
     /// A copy is damaged. Whether that is news.
@@ -67,17 +101,17 @@ impl ScrubState {
 
     /// When the last scrub of everything ended.
     pub(in crate::tier) fn completed_ms(&self) -> Option<u64> {
-        self.state.lock().completed_ms
+        self.state.lock().saved.completed_ms
     }
 
     /// When the next step is due.
     fn due_ms(&self, now_ms: u64, interval_ms: u64) -> u64 {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.is_running {
             return now_ms;
         }
-        let since = *state.since_ms.get_or_insert(now_ms);
-        state.completed_ms.unwrap_or(since).saturating_add(interval_ms)
+        let Saved { since_ms, completed_ms, .. } = state.saved;
+        completed_ms.or(since_ms).unwrap_or(now_ms).saturating_add(interval_ms)
     }
 }
 
@@ -120,14 +154,14 @@ impl ScrubJob {
         let next = {
             let mut state = tiers.scrub.state.lock();
             state.is_running = true;
-            let next = match state.reached {
+            let next = match state.saved.reached {
                 Some(reached) => stream.table.after(reached.as_u32()),
                 None => stream.table.first(),
             };
             next.filter(|entry| entry.sealed_info().is_some()).map(|entry| entry.meta.segment_id)
         };
         let Some(segment_id) = next else {
-            tiers.scrub.complete(tiers.coordinator.now_ms());
+            tiers.scrub.complete(stream, tiers.coordinator.now_ms());
             tracing::info!(stream = %stream.identity.name, "every copy was checked");
             return;
         };
@@ -140,12 +174,14 @@ impl ScrubJob {
         let telling = Telling::new(Arc::clone(&pace), 1, &mut silent);
         let mut scrub = Scrub::new(stream, tiers, &options, pace, telling);
         match scrub.all(&[segment_id]) {
-            Ok(()) | Err(AofError::Closed | AofError::Forked) => {}
+            Ok(()) => {}
+            // The next process takes it up here.
+            Err(AofError::Closed | AofError::Forked) => return,
             Err(error) => {
                 tracing::warn!(%error, segment = segment_id.as_u64(), "a scrub passed it over");
             }
         }
         scrub.finish();
-        tiers.scrub.state.lock().reached = Some(segment_id);
+        tiers.scrub.reach(stream, segment_id, tiers.coordinator.now_ms());
     }
 }

@@ -38,6 +38,15 @@ impl Verdicts {
         self.hot.is_good() || self.warm.is_good() || self.cold.is_good()
     }
 
+    /// Why nothing can be made from them.
+    pub(super) fn no_source(&self) -> &'static str {
+        let is_unknown = |verdict: &Verdict| matches!(verdict, Verdict::Unreached(_));
+        match is_unknown(&self.hot) || is_unknown(&self.warm) || is_unknown(&self.cold) {
+            true => "no copy that can be reached is good",
+            false => "no copy is good",
+        }
+    }
+
     pub(super) fn any_bad(&self) -> bool {
         self.hot.is_bad() || self.warm.is_bad() || self.cold.is_bad()
     }

@@ -9,12 +9,19 @@
 
 mod background;
 mod check;
+mod copies;
 mod heal;
 mod options;
 mod pace;
+mod passed_over;
 mod progress;
 mod report;
 mod run;
+mod saved;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
 
 pub(super) use background::ScrubState;
 pub use options::ScrubOptions;

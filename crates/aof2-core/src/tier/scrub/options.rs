@@ -24,7 +24,8 @@ pub struct ScrubOptions {
     pub segments: Range<u64>,
     /// Bytes read in a second at most; no limit by default.
     pub bytes_per_second: Option<u64>,
-    /// Whether a damaged copy is replaced where another one is good; on by default.
+    /// Whether a damaged copy is replaced where another one is good; on by default. A
+    /// segment with one is read and healed as a whole, whichever tiers were asked for.
     pub heal: bool,
 }
 

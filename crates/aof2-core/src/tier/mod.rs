@@ -17,6 +17,7 @@ mod jobs;
 mod pins;
 mod plan;
 mod reader;
+mod scrub;
 mod status;
 mod stream;
 
@@ -28,5 +29,9 @@ mod tests;
 pub(crate) use cold::ReachStore;
 pub use cold::cold_location;
 pub(crate) use coordinator::Coordinator;
+pub use scrub::{
+    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
+    ScrubUnreached,
+};
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

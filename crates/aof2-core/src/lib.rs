@@ -50,3 +50,4 @@ pub use log::{
 };
 pub use manager::{AofManager, ManagerConfig};
 pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};
+pub use tier::{archived_streams, archived_streams_on};

@@ -290,12 +290,37 @@ impl Cursor {
     /// The segment, or the window of it that is wanted. The entry may be a newer one: the
     /// segment may have moved to another tier since it was looked up.
     fn open(&self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
+        match self.open_now(Arc::clone(&entry), &want) {
+            Err(error) if error.is_object_gone() => self.open_elsewhere(&entry, &want, error),
+            done => done,
+        }
+    }
+
+    /// Its object is gone: replaced by another, or removed by retention.
+    fn open_elsewhere(
+        &self,
+        entry: &Arc<SegmentEntry>,
+        want: &Want,
+        error: AofError,
+    ) -> Result<Spot> {
+        self.source.refresh()?;
+        let table = self.source.table();
+        match table.find(entry.meta.segment_id.as_u32()) {
+            Some(moved) if !Arc::ptr_eq(&moved, entry) => self.open_now(moved, want),
+            None if table.earliest() > entry.meta.first_offset => {
+                Err(AofError::Trimmed { earliest: table.earliest() })
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn open_now(&self, entry: Arc<SegmentEntry>, want: &Want) -> Result<Spot> {
         let (entry, opened) = self.open_copy(entry)?;
         match opened {
             Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: 0 }),
             Opened::Away(artifact) => {
                 let index = artifact.index();
-                let frame = match want {
+                let frame = match *want {
                     Want::Start => Some(0),
                     Want::Position(position) => index.frame_at(position),
                     Want::Offset(offset) => index.frame_of_offset(offset),
@@ -304,9 +329,9 @@ impl Cursor {
                 let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
                 let window = self.source.table().window(&artifact, frame);
                 let (segment, passed) = match window.inspect_err(|error| self.note(error)) {
-                    Err(AofError::Corrupt(_)) if self.passes(&want) => {
+                    Err(AofError::Corrupt(_)) if self.passes(want) => {
                         let offsets = index.offsets_of(frame);
-                        let from = match want {
+                        let from = match *want {
                             Want::Offset(offset) => offset.max(offsets.start),
                             _ => offsets.start,
                         };

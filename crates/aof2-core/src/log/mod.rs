@@ -23,6 +23,7 @@ mod reader;
 mod readonly;
 mod record;
 mod recovery;
+mod remote;
 mod retention;
 mod rollover;
 mod scan;
@@ -60,6 +61,7 @@ pub use reader::AofReader;
 #[cfg(test)]
 pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
+pub(crate) use remote::{Archive, ArchivedObject};
 pub use retention::{RetentionAction, RetentionPolicy, RetentionReport};
 pub use scan::{End, Follow, OffsetRun, OnCorruption, Scan, ScanOptions};
 #[cfg(test)]

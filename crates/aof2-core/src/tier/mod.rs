@@ -26,5 +26,6 @@ mod tests;
 
 pub(crate) use cold::ReachStore;
 pub(crate) use coordinator::Coordinator;
+pub use reader::{archived_streams, archived_streams_on};
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

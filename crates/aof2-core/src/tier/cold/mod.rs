@@ -12,9 +12,11 @@ mod chunks;
 mod place;
 mod reach;
 mod recover;
+mod remote;
 mod source;
 
-pub(crate) use bucket::{ArchivedObject, ColdTier, Upload};
+pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
 pub(crate) use reach::ReachStore;
 pub(crate) use recover::recover;
+pub(crate) use remote::{FoundStream, split_url};

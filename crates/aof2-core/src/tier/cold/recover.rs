@@ -10,13 +10,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bucket::{ArchivedObject, ColdTier};
+use super::bucket::{ColdTier, latest};
 use super::chunks::ColdChunks;
 use super::place;
 use crate::error::{AofError, Result};
 use crate::format::{ColdKey, ColdTailName, SegmentId, StreamId, WarmFileName};
 use crate::io::{Clock, Storage};
-use crate::log::{Layout, list_cold_tails, store_cold_tail};
+use crate::log::{ArchivedObject, Layout, list_cold_tails, store_cold_tail};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
 
 /// What was brought back.
@@ -130,13 +130,7 @@ fn wanted(
         .filter_map(|delete| ColdKey::parse(&delete.key))
         .map(|key| (key.segment_id(), key.epoch()))
         .collect();
-    let mut latest: Vec<ArchivedObject> = Vec::new();
-    for object in objects.iter().filter(|o| !doomed.contains(&(o.segment_id, o.epoch))) {
-        match latest.last_mut().filter(|last| last.segment_id == object.segment_id) {
-            Some(last) => *last = object.clone(),
-            None => latest.push(object.clone()),
-        }
-    }
+    let mut latest = latest(objects.iter().filter(|o| !doomed.contains(&(o.segment_id, o.epoch))));
     latest.retain(|object| {
         let kept = tails.iter().filter(|name| name.artifact.segment_id == object.segment_id);
         kept.map(|name| name.epoch).max() < Some(object.epoch)

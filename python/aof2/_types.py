@@ -16,7 +16,7 @@ StrPath: TypeAlias = str | PathLike[str]
 """A directory."""
 Visibility: TypeAlias = Literal["durable", "appended"]
 """Which records are read: only those that survive a power cut, or all."""
-Level: TypeAlias = Literal["appended", "durable"]
+Level: TypeAlias = Literal["appended", "durable", "archived"]
 """A level of safety to wait for."""
 OnCorruption: TypeAlias = Literal["fail", "skip"]
 """What to do about a record that does not validate."""
@@ -64,13 +64,15 @@ class Watermarks:
     >>> rid = log.append(b"hello")
     >>> log.flush()
     >>> log.watermarks()
-    Watermarks(appended=1, durable=1)
+    Watermarks(appended=1, durable=1, archived=0)
     """
 
     appended: int
     """Records below this survive the death of the writing process."""
     durable: int
     """Records below this survive a power cut."""
+    archived: int = 0
+    """Records below this survive the loss of the machine: the object store has them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Segment:
     """The nearest tier that holds it: "hot", as a file, or "warm", compressed."""
     warm_bytes: int | None
     """Bytes of its compressed copy, if there is one."""
+    cold_bytes: int | None
+    """Bytes of its copy in the object store, if there is one."""
     damage: str | None
     """What was found wrong with it when the log was opened."""
 
@@ -141,6 +145,72 @@ class TierMetrics:
     """Segments that came back."""
     hydration_seconds: float
     """Time it took."""
+    warm_evictions: int
+    """Compressed files that left because the object store has them."""
+    uploads: int
+    """Segments that the object store got."""
+    uploaded_bytes: int
+    """Their bytes there."""
+    upload_seconds: float
+    """Time it took."""
+    deletes: int
+    """Objects deleted."""
+    cold_failures: int
+    """Work with the object store that failed; it is tried again."""
+    cold_missing: int
+    """Segments that should have been in the object store and were not."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColdLocation:
+    """Where the archived segments of a log are."""
+
+    url: str
+    """s3://bucket/prefix."""
+    endpoint: str | None
+    """Address of the store; None: S3 itself."""
+    region: str | None
+    """Its region; None: what the environment says."""
+    path_style: bool | None
+    """Whether the bucket stands in the path; None: where there is an endpoint."""
+    sse: str
+    """How objects are encrypted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColdStatus:
+    """What the object store holds of a log, and how it answers."""
+
+    url: str
+    """Where: s3://bucket/prefix."""
+    segments: int
+    """Segments it holds."""
+    bytes: int
+    """Their bytes there."""
+    archived: int
+    """Records below this offset are in it."""
+    uploads_pending: int
+    """Sealed segments that it does not hold yet."""
+    deletes_pending: int
+    """Objects that are to be deleted."""
+    requests: int
+    """Requests of all logs of the manager, retries included."""
+    requests_by_kind: dict[str, int]
+    """The same by what they asked for."""
+    retries: int
+    """Those that were not the first try."""
+    failures: int
+    """Those that failed, whether or not a later try succeeded."""
+    bytes_in: int
+    """Bytes of objects received."""
+    bytes_out: int
+    """Bytes of objects sent."""
+    requests_per_gb: float
+    """Requests per gigabyte sent or received."""
+    capabilities: dict[str, bool] | None
+    """What the endpoint turned out to do, once it was asked."""
+    error: str | None
+    """Why something that should be done is not, if so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,8 +236,12 @@ class TierStatus:
     """Segments with a compressed copy."""
     warm_bytes: int
     """Bytes of the copies."""
+    warm_bytes_max: int | None
+    """Budget of all logs of the manager."""
+    cold: ColdStatus | None
+    """What the object store holds, if there is one."""
     evicted_segments: int
-    """Segments that are in the warm tier only."""
+    """Segments that are not in the hot tier."""
     pinned_segments: int
     """Segments that may not leave the hot tier."""
     activations_pending: int

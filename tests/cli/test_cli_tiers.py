@@ -95,7 +95,7 @@ def test_all_moves_all_that_are_sealed_and_reading_does_not_notice(log: Path) ->
     run("hydrate", log, "--all").ok()
     assert set(residencies(log)) == {"hot"}
     assert run("hydrate", log, "--all").ok().text == (
-        "nothing to bring back: no such segment is warm only\n"
+        "nothing to bring back: no such segment is warm or cold only\n"
     )
     assert run("cat", "--json", log, "--to", "151").ok().stdout == before
 

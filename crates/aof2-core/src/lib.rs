@@ -49,5 +49,5 @@ pub use log::{
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};
-pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};
+pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus, cold_location};
 pub use tier::{archived_streams, archived_streams_on};

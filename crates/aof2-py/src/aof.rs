@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use aof2_core::io::ForkStamp;
 use aof2_core::{
-    AofConfig, AofError, AppendOptions, Level, ManagerConfig, RecordFlags, RetentionPolicy,
-    TierConfig,
+    AofConfig, AofError, AppendOptions, ManagerConfig, RecordFlags, RetentionPolicy, TierConfig,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,7 +23,7 @@ use crate::id::{RecordId, RecordIds};
 use crate::log::ReadableLog;
 use crate::manager::AofManager;
 use crate::manifest;
-use crate::options;
+use crate::options::{self, Until};
 use crate::payload::Payload;
 use crate::report;
 use crate::source::{Source, check_not_forked};
@@ -368,12 +367,16 @@ impl Aof {
         })
     }
 
-    /// Waits until all records below `offset` are "appended" or "durable", without causing
-    /// a flush. False if that takes longer than `timeout` seconds.
+    /// Waits until all records below `offset` are "appended", "durable" or "archived",
+    /// without causing a flush. False if that takes longer than `timeout` seconds. A
+    /// record's id may stand for the offset, in front: `wait(rid, "archived")`.
+    ///
+    /// "archived", in the object store, needs tiers with `cold`. Only sealed segments get
+    /// there: `seal` hurries, archive_after_ms bounds it.
     ///
     /// >>> rid = log.append(b"flushed in the background")
-    /// >>> log.wait("durable", 1, timeout=60)
-    /// True
+    /// >>> log.wait("durable", 1, timeout=60), log.wait(rid, "durable", timeout=60)
+    /// (True, True)
     #[pyo3(
         signature = (level, offset, *, timeout = None),
         text_signature = "($self, level, offset, *, timeout=None)"
@@ -386,10 +389,13 @@ impl Aof {
         timeout: Maybe<'_>,
     ) -> PyResult<bool> {
         let log = self.live()?;
-        let level: Level = options::level(level)?;
-        let offset = unsigned("offset", offset)?;
+        let (level, until) = options::level_and_until(level, offset)?;
         let reached = wait::until(py, self::timeout(&timeout)?, |slice| {
-            Ok(log.wait(level, offset, Some(slice))?.then_some(()))
+            let reached = match until {
+                Until::Offset(offset) => log.wait(level, offset, Some(slice))?,
+                Until::Record(id) => log.wait_record(level, id, Some(slice))?,
+            };
+            Ok(reached.then_some(()))
         })?;
         Ok(reached.is_some())
     }
@@ -489,10 +495,12 @@ impl Aof {
         offset: &Bound<'_, PyAny>,
     ) -> PyResult<Coroutine> {
         let log = self.live()?.clone();
-        let level = options::level(level)?;
-        let offset = unsigned("offset", offset)?;
+        let (level, until) = options::level_and_until(level, offset)?;
         Ok(awaiting("Aof.wait_async", move || async move {
-            log.wait_async(level, offset).await.map_err(to_py)
+            match until {
+                Until::Offset(offset) => log.wait_async(level, offset).await.map_err(to_py),
+                Until::Record(id) => log.wait_record_async(level, id).await.map_err(to_py),
+            }
         }))
     }
 
@@ -632,6 +640,18 @@ impl Aof {
         let segment_id = unsigned("segment_id", segment_id)?;
         let timeout = self::timeout(&timeout)?;
         tiers::done_aside(py, move || log.hydrate(segment_id, timeout), || {})
+    }
+
+    /// Puts a sealed segment into the cold tier now, compressing it first if need be, and
+    /// returns the bytes of the object; 0 if it was there. The background does it, too,
+    /// sooner or later; `wait` with "archived" waits for that.
+    ///
+    /// `ColdError` if the object store cannot be reached. Ctrl-C ends the wait; the upload
+    /// goes on.
+    fn upload(&self, py: Python<'_>, segment_id: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let log = self.live()?.clone();
+        let segment_id = unsigned("segment_id", segment_id)?;
+        tiers::done_aside(py, move || log.upload(segment_id), || {})
     }
 
     /// Asks for a segment to come back to the hot tier, and does not wait for it.

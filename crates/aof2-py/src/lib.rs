@@ -62,7 +62,7 @@ mod _aof2 {
     #[pymodule_export]
     use crate::scan::Scan;
     #[pymodule_export]
-    use crate::tiers::Tiers;
+    use crate::tiers::{Tiers, cold_location};
     #[pymodule_export]
     use crate::verify::{repair, verify};
 

@@ -127,7 +127,7 @@ impl ReadableLog {
     /// >>> rid = log.append(b"hello")
     /// >>> log.flush()
     /// >>> log.watermarks()
-    /// Watermarks(appended=1, durable=1)
+    /// Watermarks(appended=1, durable=1, archived=0)
     fn watermarks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let source = self.source()?;
         let watermarks = py.detach(|| source.watermarks()).map_err(to_py)?;

@@ -73,8 +73,28 @@ pub fn on_corruption(given: &Maybe<'_>) -> PyResult<OnCorruption> {
 }
 
 /// `"appended"` or `"durable"`.
-pub fn level(given: &Bound<'_, PyAny>) -> PyResult<Level> {
-    word("level", given, &[("appended", Level::Appended), ("durable", Level::Durable)])
+/// What a wait ends with.
+#[derive(Clone, Copy)]
+pub enum Until {
+    Offset(u64),
+    Record(aof2_core::RecordId),
+}
+
+/// `(level, offset)`, or `(record id, level)`.
+pub fn level_and_until(
+    first: &Bound<'_, PyAny>,
+    second: &Bound<'_, PyAny>,
+) -> PyResult<(Level, Until)> {
+    match RecordId::of("level", first) {
+        Ok(id) => Ok((level(second)?, Until::Record(id))),
+        Err(_) => Ok((level(first)?, Until::Offset(unsigned("offset", second)?))),
+    }
+}
+
+fn level(given: &Bound<'_, PyAny>) -> PyResult<Level> {
+    let levels =
+        [("appended", Level::Appended), ("durable", Level::Durable), ("archived", Level::Archived)];
+    word("level", given, &levels)
 }
 
 /// What a scan or a follow is told.

@@ -68,6 +68,7 @@ pub fn watermarks(py: Python<'_>, watermarks: Watermarks) -> Built<'_> {
     Fields::new(py)
         .set("appended", watermarks.appended)?
         .set("durable", watermarks.durable)?
+        .set("archived", watermarks.archived)?
         .build("Watermarks")
 }
 
@@ -89,6 +90,7 @@ fn segment<'py>(py: Python<'py>, info: &SegmentInfo) -> Built<'py> {
         .set("ext_id", info.ext_id)?
         .set("residency", info.residency.as_str())?
         .set("warm_bytes", info.warm_bytes)?
+        .set("cold_bytes", info.cold_bytes)?
         .set("damage", info.damage.as_ref().map(ToString::to_string))?
         .build("Segment")
 }

@@ -28,7 +28,7 @@ def command(log: str, segments: tuple[int, ...], all_of_them: bool, as_json: boo
         out,
         log,
         segments,
-        leaves="hot",
+        moves=lambda segment: segment.residency == "hot",
         what="compressing",
         all_of_them=all_of_them,
         step=lambda writer, segment_id: writer.evict(segment_id),

@@ -16,7 +16,7 @@ from aof2.cli.output import Output
 )
 @moving_arguments
 def command(log: str, segments: tuple[int, ...], all_of_them: bool, as_json: bool) -> None:
-    """Bring compressed segments back as files.
+    """Bring compressed segments back as files, from the disk or the object store.
 
     The file is the one that was compressed, byte by byte, and its checksum is verified.
     The compressed copy stays, so that leaving again costs nothing. Needs the writer
@@ -28,7 +28,7 @@ def command(log: str, segments: tuple[int, ...], all_of_them: bool, as_json: boo
         out,
         log,
         segments,
-        leaves="warm",
+        moves=lambda segment: segment.residency != "hot",
         what="bringing back",
         all_of_them=all_of_them,
         step=lambda writer, segment_id: writer.hydrate(segment_id),
@@ -38,5 +38,5 @@ def command(log: str, segments: tuple[int, ...], all_of_them: bool, as_json: boo
         moved,
         moved_bytes,
         done="came back to the hot tier",
-        nothing="nothing to bring back: no such segment is warm only",
+        nothing="nothing to bring back: no such segment is warm or cold only",
     )

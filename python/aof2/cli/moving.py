@@ -1,4 +1,4 @@
-"""What ``aof2 evict`` and ``aof2 hydrate`` have in common: segments that move."""
+"""What ``aof2 evict``, ``hydrate`` and ``upload`` have in common: segments that move."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from aof2.cli.tiers import COLUMNS, row
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
-    from aof2 import Aof, Segment
+    from aof2 import Aof, Segment, Tiers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,20 +39,19 @@ def move(
     log: str,
     segment_ids: tuple[int, ...],
     *,
-    leaves: str,
+    moves: "Callable[[Segment], bool]",
     what: str,
     all_of_them: bool,
     step: "Callable[[Aof, int], int]",
+    cold: str | None = None,
 ) -> "tuple[list[Segment], int]":
-    """Move segments that are in the tier `leaves`, and return them and their bytes.
+    """Move the segments that `moves` says can, and return them and their bytes.
 
     Nothing moves unless all that were named are there.
     """
-    import aof2
-
     if bool(segment_ids) == all_of_them:
         raise usage("say which segments, or --all", "aof2 segments lists them")
-    tiers = aof2.Tiers(hot_bytes=_NO_LIMIT)
+    tiers = tiers_of(log, cold)
     with open_writer(log, tiers=tiers) as writer:
         sealed = {s.segment_id: s for s in writer.segments() if s.is_sealed}
         for segment_id in segment_ids:
@@ -69,12 +68,35 @@ def move(
         chosen = [
             sealed[segment_id]
             for segment_id in wanted
-            if sealed[segment_id].residency == leaves
+            if moves(sealed[segment_id])
             and not (all_of_them and sealed[segment_id].damage)
         ]
         moved_bytes = _move_each(out, writer, chosen, what, step)
         ids = {segment.segment_id for segment in chosen}
         return [s for s in writer.segments() if s.segment_id in ids], moved_bytes
+
+
+def tiers_of(log: str, cold: str | None) -> "Tiers":
+    """Tiers in which nothing moves by itself.
+
+    With the object store that is named, or else the one that the log knows.
+    """
+    import aof2
+
+    known = aof2.cold_location(log)
+    if cold is not None and (known is None or known.url != cold):
+        return aof2.Tiers(hot_bytes=_NO_LIMIT, cold=cold, archive_after_ms=0)
+    if known is None:
+        return aof2.Tiers(hot_bytes=_NO_LIMIT)
+    return aof2.Tiers(
+        hot_bytes=_NO_LIMIT,
+        archive_after_ms=0,
+        cold=known.url,
+        cold_endpoint=known.endpoint,
+        cold_region=known.region,
+        cold_path_style=known.path_style,
+        cold_sse=known.sse,
+    )
 
 
 def _move_each(
@@ -111,6 +133,7 @@ def print_moved(
                 "segment_count": len(moved),
                 "moved_bytes": moved_bytes,
                 "warm_bytes": sum(segment.warm_bytes or 0 for segment in moved),
+                "cold_bytes": sum(segment.cold_bytes or 0 for segment in moved),
             }
         )
         return

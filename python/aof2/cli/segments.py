@@ -65,6 +65,7 @@ def segment_object(segment: "Segment") -> dict[str, Any]:
         "file_bytes": segment.file_bytes,
         "residency": segment.residency,
         "warm_bytes": segment.warm_bytes,
+        "cold_bytes": segment.cold_bytes,
         "created": iso_ms(segment.created_ms),
         "created_ms": segment.created_ms,
         "last_timestamp": iso_ms(segment.last_timestamp_ms),

@@ -1,4 +1,4 @@
-"""``aof2 tiers``: which segments are hot, which are warm, and what that saves."""
+"""``aof2 tiers``: which segments are hot, warm and cold, and what that saves."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ COLUMNS = (
     Column("used", is_number=True),
     Column("compressed", is_number=True),
     Column("ratio", is_number=True),
+    Column("archived", is_number=True),
 )
 
 
@@ -35,16 +36,22 @@ COLUMNS = (
 @log_argument
 @json_option
 def command(log: str, as_json: bool) -> None:
-    """Show which segments are hot and which are warm.
+    """Show which segments are hot, warm and cold.
 
-    A hot segment is a file that is mapped; a warm one is compressed, and read all the
-    same. A segment that came back to the hot tier keeps its compressed copy. Works while
-    a writer runs.
+    A hot segment is a file that is mapped; a warm one is compressed, a cold one only in
+    the object store, and both are read all the same. A segment may have copies in several
+    tiers. Works while a writer runs, and asks the object store nothing.
     """
+    import aof2
+
     out = Output(as_json=as_json)
     with open_reader(log) as reader:
         segments = reader.segments()
+        archived = reader.watermarks().archived
+    location = aof2.cold_location(log)
     totals = _totals(segments)
+    totals["archived_offset"] = archived
+    totals["cold_url"] = None if location is None else location.url
     if as_json:
         out.object({**totals, "segments": [segment_object(segment) for segment in segments]})
         return
@@ -62,22 +69,28 @@ def row(segment: "Segment") -> tuple[str, ...]:
         human_bytes(segment.used_bytes),
         "-" if warm is None else human_bytes(warm),
         "-" if warm is None else human_ratio(segment.used_bytes, warm),
+        "-" if segment.cold_bytes is None else human_bytes(segment.cold_bytes),
     )
 
 
 def _totals(segments: "Sequence[Segment]") -> dict[str, Any]:
     hot = [segment for segment in segments if segment.residency == "hot"]
     warm = [segment for segment in segments if segment.warm_bytes is not None]
+    cold = [segment for segment in segments if segment.cold_bytes is not None]
+    only_cold = [segment for segment in segments if segment.residency == "cold"]
     hot_bytes = sum(segment.used_bytes for segment in hot)
     warm_bytes = sum(segment.warm_bytes or 0 for segment in warm)
     return {
         "segment_count": len(segments),
         "hot_count": len(hot),
-        "warm_count": len(segments) - len(hot),
+        "warm_count": len(segments) - len(hot) - len(only_cold),
+        "cold_count": len(only_cold),
+        "archived_count": len(cold),
         "copy_count": len(warm),
         "used_bytes": sum(segment.used_bytes for segment in segments),
         "hot_bytes": hot_bytes,
         "warm_bytes": warm_bytes,
+        "cold_bytes": sum(segment.cold_bytes or 0 for segment in cold),
         "stored_bytes": hot_bytes + warm_bytes,
     }
 
@@ -89,4 +102,12 @@ def _summary(totals: dict[str, Any]) -> str:
         f"{plural(totals['copy_count'], 'compressed file')}: {human_bytes(totals['warm_bytes'])}"
     )
     stored = f"{human_bytes(totals['used_bytes'])} stored in {human_bytes(totals['stored_bytes'])}"
-    return f"{hot}; {warm}; {copies}; {stored}"
+    lines = f"{hot}; {warm}; {copies}; {stored}"
+    if totals["cold_url"] is None:
+        return lines
+    cold = f"{plural(totals['cold_count'], 'segment')} cold"
+    archived = (
+        f"{plural(totals['archived_count'], 'segment')} archived in {totals['cold_url']}: "
+        f"{human_bytes(totals['cold_bytes'])}, records below {totals['archived_offset']}"
+    )
+    return f"{lines}\n{cold}; {archived}"

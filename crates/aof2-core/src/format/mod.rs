@@ -18,6 +18,7 @@ mod error;
 mod ids;
 pub mod manifest;
 mod name;
+mod pins;
 mod record;
 mod segment;
 mod segment_index;
@@ -43,6 +44,7 @@ pub use cold_location::{COLD_LOCATION_LEN_MAX, COLD_LOCATION_NAME, ColdLocation}
 pub use error::{FormatError, RecordFault};
 pub use ids::{RecordId, SegmentId, StreamId};
 pub use name::{ArchiveFileName, SegmentFileName, SpareFileName};
+pub use pins::{PINS_COUNT_MAX, PINS_LEN_MAX, PINS_NAME, decode_pins, encode_pins};
 pub use record::{DecodedRecord, Gap, RecordFlags, RecordHead, RecordHeaderBytes, RecordMeta};
 pub use segment::{
     PAYLOAD_LEN_MAX, RECORD_ALIGN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,

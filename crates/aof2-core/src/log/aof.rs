@@ -468,6 +468,35 @@ impl Aof {
         }
     }
 
+    /// [`Aof::wait`] for one record.
+    pub fn wait_record(
+        &self,
+        level: Level,
+        id: RecordId,
+        timeout: Option<Duration>,
+    ) -> Result<bool> {
+        let stream = self.stream();
+        stream.check_not_forked()?;
+        let watermark = self.watermark(level)?;
+        let reached = || stream.has_come_to(level, watermark, id);
+        match watermark.wait(timeout.and_then(deadline), reached) {
+            None => Ok(false),
+            Some(true) => Ok(true),
+            Some(false) => Err(stream.refusal().unwrap_or(AofError::Closed)),
+        }
+    }
+
+    /// [`Aof::wait_async`] for one record.
+    pub async fn wait_record_async(&self, level: Level, id: RecordId) -> Result<()> {
+        let stream = self.stream();
+        stream.check_not_forked()?;
+        let watermark = self.watermark(level)?;
+        match watermark.wait_async(|| stream.has_come_to(level, watermark, id)).await {
+            true => Ok(()),
+            false => Err(stream.refusal().unwrap_or(AofError::Closed)),
+        }
+    }
+
     fn watermark(&self, level: Level) -> Result<&Watermark> {
         let stream = self.stream();
         match level {
@@ -755,6 +784,15 @@ impl Sealing {
 }
 
 impl Stream {
+    /// Whether a level covers a record; `false` once it never will.
+    fn has_come_to(&self, level: Level, watermark: &Watermark, id: RecordId) -> Option<bool> {
+        if watermark.position().covers(id) {
+            return Some(true);
+        }
+        // Lets the appends be seen, and says whether there will be any.
+        self.has_come(level, u64::MAX)
+    }
+
     /// Whether the stream has reached `count` on a level; `false` once it never will.
     fn has_come(&self, level: Level, count: u64) -> Option<bool> {
         match level {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AofError, Result};
 use crate::format::{
-    COLD_LOCATION_NAME, ColdTailName, FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName,
-    SpareFileName, StreamIdentity, WarmFileName,
+    COLD_LOCATION_NAME, ColdTailName, FormatError, PINS_NAME, STREAM_IDENTITY_LEN_MAX,
+    SegmentFileName, SpareFileName, StreamIdentity, WarmFileName,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 
@@ -87,6 +87,11 @@ impl Layout {
     /// Says which object store that is.
     pub fn cold_location_file(&self) -> PathBuf {
         self.cold_dir().join(COLD_LOCATION_NAME)
+    }
+
+    /// Segments that stay in the hot tier.
+    pub fn pins_file(&self) -> PathBuf {
+        self.root.join(PINS_NAME)
     }
 
     /// The identity file.

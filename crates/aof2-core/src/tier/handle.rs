@@ -84,13 +84,13 @@ impl Aof {
     }
 
     /// Keeps a segment in the hot tier, bringing it back if need be, until it is
-    /// unpinned or the log is closed.
+    /// unpinned; also when the log is opened again.
     pub fn pin(&self, segment_id: u64, timeout: Option<Duration>) -> Result<()> {
         self.stream_tiers()?.pin(SegmentId::from_u64(segment_id), deadline(timeout))
     }
 
     /// Lets a pinned segment leave the hot tier again. Returns whether it was pinned.
     pub fn unpin(&self, segment_id: u64) -> Result<bool> {
-        Ok(self.stream_tiers()?.unpin(SegmentId::from_u64(segment_id)))
+        self.stream_tiers()?.unpin(SegmentId::from_u64(segment_id))
     }
 }

@@ -14,6 +14,7 @@ mod config;
 mod coordinator;
 mod handle;
 mod jobs;
+mod pins;
 mod plan;
 mod reader;
 mod status;
@@ -25,6 +26,7 @@ pub use config::{AdmissionPolicy, TierConfig};
 mod tests;
 
 pub(crate) use cold::ReachStore;
+pub use cold::cold_location;
 pub(crate) use coordinator::Coordinator;
 pub use reader::{archived_streams, archived_streams_on};
 pub use status::{ColdStatus, TierMetrics, TierStatus};

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -38,6 +37,8 @@ pub(crate) struct StreamTiers {
     /// What a writer that was refused asked for.
     pub(super) wanted: AtomicU64,
     pub(super) pinned: Mutex<BTreeSet<SegmentId>>,
+    /// Held while the pins are written down.
+    pub(super) storing_pins: Mutex<()>,
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
@@ -65,6 +66,7 @@ impl StreamTiers {
             evictable: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             pinned: Mutex::default(),
+            storing_pins: Mutex::default(),
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
@@ -82,6 +84,7 @@ impl StreamTiers {
     pub(crate) fn attach(&self, stream: &Arc<Stream>) {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
+        self.load_pins(stream);
         self.ring();
     }
 
@@ -150,22 +153,9 @@ impl StreamTiers {
         asked
     }
 
-    /// Keeps a segment in the hot tier, bringing it back if need be, until it is
-    /// unpinned or the log is closed.
-    pub(crate) fn pin(&self, segment_id: SegmentId, deadline: Option<Instant>) -> Result<()> {
-        let is_new = self.pinned.lock().insert(segment_id);
-        let back = self.ask(segment_id, Priority::Wanted).and_then(|a| a.wait(deadline));
-        if back.is_err() && is_new {
-            self.unpin(segment_id);
-        }
-        back.map(drop)
-    }
-
-    /// Lets a pinned segment leave again. Returns whether it was pinned.
-    pub(crate) fn unpin(&self, segment_id: SegmentId) -> bool {
-        let was_pinned = self.pinned.lock().remove(&segment_id);
-        self.ring();
-        was_pinned
+    /// Something may be done that could not before.
+    pub(super) fn ring_again(&self) {
+        self.coordinator.ring();
     }
 
     pub(crate) fn status(&self) -> TierStatus {

@@ -15,6 +15,8 @@ mod recover;
 mod remote;
 mod source;
 
+pub use place::cold_location;
+
 pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
 pub(crate) use reach::ReachStore;

@@ -1,12 +1,19 @@
 //! The file `cold/location`: where a log's cold segments are.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::error::{AofError, Result};
 use crate::format::{COLD_LOCATION_LEN_MAX, ColdLocation};
 use crate::io::object::{ColdConfig, Sse};
-use crate::io::{OpenMode, Storage};
+use crate::io::{OpenMode, OsStorage, Storage};
 use crate::log::{Layout, list_cold_tails};
+
+/// Where the cold segments of the log in this directory are; `None` if it never had a
+/// cold tier.
+pub fn cold_location(root: impl AsRef<Path>) -> Result<Option<ColdLocation>> {
+    load(&OsStorage, &Layout::new(root.as_ref()))
+}
 
 /// What the log says of its cold tier, if it has one.
 pub(super) fn load(storage: &dyn Storage, layout: &Layout) -> Result<Option<ColdLocation>> {

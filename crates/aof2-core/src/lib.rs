@@ -50,4 +50,7 @@ pub use log::{
 };
 pub use manager::{AofManager, ManagerConfig};
 pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus, cold_location};
+pub use tier::{
+    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
+};
 pub use tier::{archived_streams, archived_streams_on};

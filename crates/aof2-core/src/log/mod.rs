@@ -38,6 +38,7 @@ mod time;
 mod transitions;
 mod verify;
 mod wait;
+mod warm_files;
 
 #[cfg(all(test, feature = "model-check"))]
 #[allow(clippy::unwrap_used)]
@@ -70,9 +71,11 @@ pub use source::Visibility;
 pub(crate) use store::SegmentStore;
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub(crate) use survey::Survey;
 pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
+pub(crate) use warm_files::WarmFiles;

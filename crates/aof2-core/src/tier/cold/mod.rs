@@ -13,9 +13,13 @@ mod place;
 mod reach;
 mod recover;
 mod remote;
+mod restore;
 mod source;
 
 pub use place::cold_location;
+pub use restore::{
+    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
+};
 
 pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;

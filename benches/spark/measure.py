@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @dataclass
 class Measured:
     dataset: Dataset
+    #: Those that run one of the queries.
     ways: list[Way]
+    queries: list[str]
     spark_version: str
     #: Seconds of each round, by part, way and query.
     seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
@@ -40,17 +42,18 @@ class Measured:
         return [(goal, self.ratio(part, goal)) for goal in GOALS]
 
 
-def measure(dataset: Dataset, ways: list[Way], round_count: int) -> Measured:
+def measure(dataset: Dataset, ways: list[Way], queries: list[str], round_count: int) -> Measured:
     sessions = {sockets: Session(sockets, dataset) for sockets in (UNIX, TCP)}
     try:
         _say(f"copying {dataset.row_count:,} rows to Parquet")
         version = sessions[UNIX].ask(do="prepare")["spark"]
         os.sync()
-        measured = Measured(dataset, ways, version)
+        ways = [way for way in ways if set(way.queries) & set(queries)]
+        measured = Measured(dataset, ways, queries, version)
         # The first round compiles code and fills caches; it does not count.
         for number in range(round_count + 1):
             _say(f"round {number} of {round_count}" if number else "warming up")
-            for query in QUERIES:
+            for query in queries:
                 for way in ways:
                     if query in way.queries:
                         answer = _run(sessions[way.session], dataset, way, query)

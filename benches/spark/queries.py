@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import aof2
 import aof2.spark
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from dataset import FIRST_MS, Dataset
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SUM = "sum(length(payload))"
+#: Rows per batch of the bound. More make no difference.
+READY_MADE_ROWS = 64 << 10
 #: Parquet is told its columns, as the log is: finding them out is a job of its own.
 COLUMNS = (
     "stream STRING, segment_id BIGINT, offset BIGINT, record_id BIGINT, timestamp TIMESTAMP, "
@@ -30,6 +35,7 @@ def prepare(spark: SparkSession, dataset: Dataset) -> None:
     for path, codec in ((dataset.parquet, "uncompressed"), (dataset.parquet_zstd, "zstd")):
         frame.write.option("compression", codec).parquet(path)
     spark.dataSource.register(TupleSource)
+    spark.dataSource.register(ReadyMadeSource)
 
 
 def expected(dataset: Dataset, query: str) -> int:
@@ -64,6 +70,8 @@ def _frame(spark: SparkSession, dataset: Dataset, way: str, query: str) -> DataF
         return _parquet(spark, dataset, way, query)
     if way == "tuples":
         return spark.read.format("bench_tuples").load(dataset.log)
+    if way == "ready_made":
+        return spark.read.format("bench_ready_made").load(str(dataset.row_count))
     source = spark.read.format("aof2")
     start, end = dataset.one_percent
     if query == "offset_range":
@@ -138,3 +146,36 @@ class TupleReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         for record in aof2.spark.read_partition(partition.value):
             yield (bytes(record),)
+
+
+class ReadyMadeSource(DataSource):
+    """What no source of Spark's Python API can beat: it reads nothing and gives Spark the
+    same Arrow batch of numbers again and again, in one task per processor.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "bench_ready_made"
+
+    def schema(self) -> str:
+        return "offset BIGINT"
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - Spark's name
+        return ReadyMadeReader(int(self.options["path"]))
+
+
+class ReadyMadeReader(DataSourceReader):
+    def __init__(self, row_count: int) -> None:
+        self.row_count = row_count
+
+    def partitions(self) -> list[InputPartition]:
+        count = os.cpu_count() or 1
+        cuts = [self.row_count * at // count for at in range(count + 1)]
+        return [InputPartition(end - start) for start, end in pairwise(cuts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batch = pa.record_batch({"offset": pa.array(np.arange(READY_MADE_ROWS))})
+        whole, rest = divmod(partition.value, READY_MADE_ROWS)
+        yield from repeat(batch, whole)
+        if rest:
+            yield batch.slice(0, rest)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def _cells(measured: Measured, part: str) -> list[list[str]]:
-    table = [[f"seconds (MB/s), {PARTS[part]}", *QUERIES.values()]]
+    queries = measured.queries
+    table = [[f"seconds (MB/s), {PARTS[part]}", *(QUERIES[query] for query in queries)]]
     for way in measured.ways:
-        table.append([way.title, *(_cell(measured, part, way.name, query) for query in QUERIES)])
+        table.append([way.title, *(_cell(measured, part, way.name, query) for query in queries)])
     return table
 
 

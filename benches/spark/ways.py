@@ -29,6 +29,7 @@ WAYS = (
     Way("aof2_unix", 'format("aof2"), Unix sockets', UNIX, _ALL),
     Way("aof2_tcp", 'format("aof2"), TCP', TCP, _ALL),
     Way("tuples", "a source of Python tuples", UNIX, ("sum",)),
+    Way("ready_made", "bound: a source of ready-made numbers", UNIX, ("count_offsets",)),
     Way("map_batches_unix", "map_batches, Unix sockets", UNIX, ("sum", "count_offsets")),
     Way("map_batches_tcp", "map_batches, TCP", TCP, ("sum", "count_offsets")),
 )
@@ -70,5 +71,17 @@ GOALS = (
         ("aof2_unix", "count_offsets"),
         ("parquet", "count_offsets"),
         1.0,
+    ),
+    Goal(
+        "count(offset), map_batches / Parquet",
+        ("map_batches_unix", "count_offsets"),
+        ("parquet", "count_offsets"),
+        1.0,
+    ),
+    Goal(
+        "count(offset) / bound",
+        ("aof2_unix", "count_offsets"),
+        ("ready_made", "count_offsets"),
+        0.9,
     ),
 )

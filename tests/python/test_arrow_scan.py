@@ -16,6 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from aof2._types import Visibility
+
 COLUMNS = ["stream", "segment_id", "offset", "record_id", "timestamp", "flags", "payload"]
 VALUES = [bytes([i % 256]) * (1 + i * 37 % 3000) for i in range(500)]
 
@@ -239,6 +241,101 @@ def test_checksums_need_not_be_verified(tmp_path: Path) -> None:
     with aof2.open(damaged(tmp_path, 10)) as log:
         scan = log.scan_arrow(verify_checksums=False, columns=["offset"])
         assert read(scan)["offset"].to_pylist() == list(range(20))
+
+
+@pytest.fixture
+def quiet_log(tmp_path: Path) -> Iterator[aof2.Aof]:
+    """Records in several segments; the last two of them are not durable."""
+    options: dict[str, Any] = {"flush_interval_ms": 0, "flush_bytes": 1 << 30}
+    with aof2.Aof.open(tmp_path / "events", segment_bytes=1 << 16, **options) as log:
+        log.append_many(VALUES)
+        log.flush()
+        log.append_many([b"not durable yet", b"nor this"])
+        yield log
+
+
+RUN_COLUMNS = ["offset", "segment_id", "stream"]
+
+
+@pytest.mark.parametrize("visibility", ["durable", "appended"])
+@pytest.mark.parametrize("batch_records", [1, 7, 64, 65_536])
+def test_offsets_that_footers_tell_are_those_of_the_records(
+    quiet_log: aof2.Aof, batch_records: int, visibility: Visibility
+) -> None:
+    log = quiet_log
+    options: Any = {"columns": RUN_COLUMNS, "visibility": visibility}
+    for start, end in ((0, None), (3, 499), (120, 121), (77, 77), (250, 10_000)):
+        expected = read(log.scan_arrow(start, end, **options))
+        scan = log.scan_arrow(
+            start, end, verify_checksums=False, batch_records=batch_records, **options
+        )
+        reached = start
+        offsets: list[int] = []
+        segments: list[int] = []
+        for batch in pa.RecordBatchReader.from_stream(scan):
+            assert 0 < batch.num_rows <= batch_records
+            reached += batch.num_rows
+            # Where to go on is right behind every batch, also inside a segment.
+            assert scan.next_offset == reached
+            offsets += batch["offset"].to_pylist()
+            segments += batch["segment_id"].to_pylist()
+            assert set(batch["stream"].to_pylist()) == {"events"}
+        assert offsets == expected["offset"].to_pylist()
+        assert segments == expected["segment_id"].to_pylist()
+
+
+def test_ranges_by_time_and_id_end_where_they_should_for_offsets_too(log: aof2.Aof) -> None:
+    records = list(log.scan())
+    for end in (records[333].timestamp, records[333].id):
+        scan = log.scan_arrow(10, end, columns=["offset"], verify_checksums=False)
+        assert read(scan)["offset"].to_pylist() == list(range(10, 333))
+        assert scan.next_offset == 333
+
+
+def test_offsets_alone_are_told_by_the_footer_of_a_sealed_segment(tmp_path: Path) -> None:
+    """Records are not looked at, not even a header, unless the options need them."""
+    path = damaged(tmp_path, 10)
+    file = next((path / "segments").glob("*.seg"))
+    content = bytearray(file.read_bytes())
+    header = content.index(b"record 05 ") - 32
+    content[header : header + 32] = bytes(32)
+    file.write_bytes(content)
+    with aof2.open(path) as log:
+        unverified = log.scan_arrow(verify_checksums=False, columns=RUN_COLUMNS)
+        assert read(unverified)["offset"].to_pylist() == list(range(20))
+        assert unverified.error is None
+        for columns, verify in ((["offset"], True), (["offset", "timestamp"], False)):
+            scan = log.scan_arrow(verify_checksums=verify, columns=columns)
+            with pytest.raises(OSError, match="record"):
+                read(scan)
+            assert isinstance(scan.error, aof2.Corrupt)
+        skipping = log.scan_arrow(on_corruption="skip", verify_checksums=False, columns=["offset"])
+        assert 5 not in read(skipping)["offset"].to_pylist()
+        assert skipping.skipped > 0
+
+
+def test_offsets_that_a_repair_took_away_stay_away(tmp_path: Path) -> None:
+    path = damaged(tmp_path, 10)
+    aof2.repair(path)
+    with aof2.open(path) as log:
+        scan = log.scan_arrow(verify_checksums=False, columns=["offset"])
+        assert read(scan)["offset"].to_pylist() == [n for n in range(20) if n != 10]
+
+
+def test_a_missing_segment_ends_offsets_behind_those_before_it(tmp_path: Path) -> None:
+    with aof2.Aof.open(tmp_path / "events", segment_bytes=1 << 16) as log:
+        log.append_many(VALUES)
+        log.seal()
+        _, missing, *_ = log.segments()
+    Path(missing.path).unlink()
+    with aof2.open(tmp_path / "events") as reader:
+        scan = reader.scan_arrow(verify_checksums=False, columns=["offset"])
+        batches = pa.RecordBatchReader.from_stream(scan)
+        assert batches.read_next_batch()["offset"].to_pylist() == list(range(missing.first_offset))
+        with pytest.raises(OSError, match=str(missing.first_offset)):
+            batches.read_next_batch()
+        assert isinstance(scan.error, aof2.Corrupt)
+        assert scan.next_offset == missing.first_offset
 
 
 def test_threads_scan_side_by_side(log: aof2.Aof) -> None:

@@ -82,6 +82,30 @@ def test_damage_names_file_and_byte_and_can_be_skipped_and_counted(
     assert sum(r.skipped for r in by_record) == len(missing)  # type: ignore[attr-defined]
 
 
+def test_footers_tell_offsets_alone_unless_records_are_to_be_looked_at(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "events", 3_000)
+    with segment_files(log)[1].open("r+b") as file:
+        # Longer than a record, so a header is lost, too.
+        file.seek(30_000)
+        file.write(bytes(300))
+
+    def offsets_with(**options: str) -> list[int]:
+        reader = spark.read.format("aof2").schema("offset BIGINT").options(**options)
+        return sorted(row.offset for row in reader.load(str(log)).collect())
+
+    assert offsets_with() == list(range(3_000))
+    with pytest.raises(pyspark.errors.PySparkException) as raised:
+        offsets_with(verifyChecksums="true")
+    assert "damage at byte" in last_line(raised.value)
+    rest = spark.read.format("aof2").option("onCorruption", "skip").load(str(log))
+    intact = sorted(row.offset for row in rest.select("offset").collect())
+    assert len(intact) < 3_000
+    assert offsets_with(onCorruption="skip", verifyChecksums="true") == intact
+    assert len(offsets_with(onCorruption="skip")) < 3_000
+
+
 def test_skipped_records_are_logged(damaged: Path, caplog: pytest.LogCaptureFixture) -> None:
     (split,) = aof2.spark.partitions(damaged, minPartitions=1)
     list(aof2.spark.read_partition(split, format="arrow", on_corruption="skip"))

@@ -3,14 +3,15 @@
 //! The consumer pulls batches one by one, without the GIL. Payloads are copied from the
 //! mapped segments into one contiguous buffer per batch, right after they were
 //! verified, while they are in the processor's cache; only the columns that were asked
-//! for are built.
+//! for are built. Where only offsets are wanted, footers tell them and no record is read.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aof2_core::io::ForkStamp;
-use aof2_core::{Aof, AofError, AofReader, Batch, Scan, ScanOptions};
+use aof2_core::{Aof, AofError, AofReader, Batch, OffsetRun, OnCorruption, Scan, ScanOptions};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchReader,
@@ -110,6 +111,11 @@ impl Column {
             Self::Payload => DataType::Binary,
         };
         Field::new(self.name(), data_type, false)
+    }
+
+    /// Whether it is known from a run of offsets, without the records.
+    fn is_of_runs(self) -> bool {
+        matches!(self, Self::Stream | Self::SegmentId | Self::Offset)
     }
 
     /// The columns of these names; all but the stream's name by default.
@@ -247,6 +253,10 @@ struct Batches {
     part_records: usize,
     /// A part that did not fit into the last batch.
     held: Option<Batch>,
+    /// Whether runs of offsets tell all that is wanted; then there are no parts.
+    by_runs: bool,
+    /// What did not fit into the last batch of a run.
+    run: Option<OffsetRun>,
     /// What comes behind the records of the last batch.
     failed: Option<AofError>,
     columns: Vec<Column>,
@@ -263,6 +273,10 @@ impl Batches {
         columns: Vec<Column>,
     ) -> Result<Self, AofError> {
         let part_records = options.batch_records.clamp(1, PART_RECORDS);
+        // Records have to be looked at to be verified, and to know which are damaged.
+        let by_runs = !options.verify_checksums
+            && options.on_corruption == OnCorruption::Fail
+            && columns.iter().all(|column| column.is_of_runs());
         // Without payloads a batch is small whatever the records are.
         let batch_bytes = match columns.contains(&Column::Payload) {
             true => options.batch_bytes.clamp(1, BATCH_BYTES_MAX),
@@ -287,6 +301,8 @@ impl Batches {
             batch_records: options.batch_records.max(1),
             part_records,
             held: None,
+            by_runs,
+            run: None,
             failed: None,
             columns,
             schema: Arc::new(Schema::new(fields)),
@@ -316,9 +332,54 @@ impl Batches {
         }
     }
 
+    /// The next run; the rest of the last one comes first.
+    fn next_run(&mut self) -> Result<Option<OffsetRun>, AofError> {
+        if let Some(rest) = self.run.take() {
+            return Ok(Some(rest));
+        }
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.scan.next_run(),
+        }
+    }
+
     fn next_rows(&mut self) -> Result<Option<Rows>, AofError> {
         self.check()?;
         let mut rows = Rows::new(&self.columns, &self.shelves);
+        let next_offset = match self.by_runs {
+            true => self.fill_from_runs(&mut rows)?,
+            false => self.fill_from_parts(&mut rows)?,
+        };
+        self.progress.next_offset.store(next_offset, Ordering::Release);
+        self.progress.skipped.store(self.scan.skipped(), Ordering::Release);
+        Ok((rows.len > 0).then_some(rows))
+    }
+
+    /// Fills a batch, however the runs are cut, and returns the offset behind it.
+    fn fill_from_runs(&mut self, rows: &mut Rows) -> Result<u64, AofError> {
+        while rows.len < self.batch_records {
+            match self.next_run() {
+                Ok(Some(mut run)) => {
+                    let room = (self.batch_records - rows.len) as u64;
+                    let end = run.offsets.end.min(run.offsets.start.saturating_add(room));
+                    rows.add_run(run.segment_id.as_u64(), run.offsets.start..end);
+                    run.offsets.start = end;
+                    self.run = (!run.offsets.is_empty()).then_some(run);
+                }
+                Ok(None) => break,
+                // What was found before the error comes first.
+                Err(error) if rows.len > 0 => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.run.as_ref().map_or_else(|| self.scan.next_offset(), |rest| rest.offsets.start))
+    }
+
+    /// Puts parts together to a batch and returns the offset behind it.
+    fn fill_from_parts(&mut self, rows: &mut Rows) -> Result<u64, AofError> {
         // A part may be full, and a batch has no more than `batch_records`.
         while rows.len == 0
             || (rows.len + self.part_records <= self.batch_records
@@ -344,10 +405,7 @@ impl Batches {
             }
         }
         let held = self.held.as_ref().and_then(|part| part.iter().next());
-        let next_offset = held.map_or_else(|| self.scan.next_offset(), |record| record.offset);
-        self.progress.next_offset.store(next_offset, Ordering::Release);
-        self.progress.skipped.store(self.scan.skipped(), Ordering::Release);
-        Ok((rows.len > 0).then_some(rows))
+        Ok(held.map_or_else(|| self.scan.next_offset(), |record| record.offset))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -483,6 +541,22 @@ impl Rows {
         }
         self.len += part.len();
         self.payload_bytes += part.payload_bytes();
+    }
+
+    /// Rows of nothing but offsets, all in one segment.
+    fn add_run(&mut self, segment_id: u64, offsets: Range<u64>) {
+        let count = (offsets.end - offsets.start) as usize;
+        for (column, growing) in &mut self.columns {
+            debug_assert!(column.is_of_runs());
+            match (column, growing) {
+                (Column::SegmentId, Growing::Wide(items)) => {
+                    items.extend(std::iter::repeat_n(segment_id.cast_signed(), count));
+                }
+                (_, Growing::Wide(items)) => items.extend(offsets.clone().map(u64::cast_signed)),
+                _ => {}
+            }
+        }
+        self.len += count;
     }
 
     fn finish(

@@ -149,7 +149,9 @@ impl Stream {
         let end_offset = entry.end_offset()?;
         // The newest records tell the next writer where offsets continue.
         let newest = end_offset >= self.durable.count();
-        if newest || count <= 1 || entry.damage.is_some() {
+        // And the newest archived ones tell it to a writer that lost its disk.
+        let is_anchor = self.store.deletes_cold() && end_offset >= self.archived.count();
+        if newest || is_anchor || count <= 1 || entry.damage.is_some() {
             return None;
         }
         let now_ms = self.clock.now_ns() / 1_000_000;

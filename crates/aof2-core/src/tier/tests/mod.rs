@@ -1,6 +1,8 @@
 //! Budgets over a long simulated load: whatever is written, read, pinned and asked for,
 //! the hot tiers are within their limits after every step, and everything is readable.
 
+mod archive;
+
 use std::sync::Arc;
 
 use super::activation::Priority;

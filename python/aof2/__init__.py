@@ -11,7 +11,9 @@
 `Aof.open` opens a log for writing, one process at a time; `open` for reading, in any
 process, while a writer may run. `verify` checks every byte, `repair` quarantines damage.
 `Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
-log keeps a budget of segment files and compresses the rest.
+log keeps a budget of segment files and compresses the rest, or archives everything in an
+object store: `open` reads it there, `archived` names what is there, `restore` brings it
+back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,14 +31,17 @@ from aof2._aof2 import (
     RecordIds,
     Scan,
     Tiers,
+    archived,
     cold_location,
     __version__,
     open,
     repair,
+    restore,
     verify,
 )
 from aof2._errors import (
     Closed,
+    ColdError,
     Corrupt,
     Error,
     ForeignFile,
@@ -70,8 +75,11 @@ from aof2._manifest_types import (
 )
 from aof2._types import (
     LostRange,
+    MissingSegment,
     Problem,
     RepairReport,
+    RestoreProgress,
+    RestoreReport,
     RetentionReport,
     Segment,
     SegmentCheck,
@@ -94,6 +102,7 @@ __all__ = [
     "AppendedArrow",
     "ArrowScan",
     "Closed",
+    "ColdError",
     "Corrupt",
     "Divergence",
     "Error",
@@ -114,6 +123,7 @@ __all__ = [
     "ManifestReport",
     "ManifestSegment",
     "ManifestSnapshot",
+    "MissingSegment",
     "NotALog",
     "PastEnd",
     "PendingDelete",
@@ -127,6 +137,8 @@ __all__ = [
     "RecordIds",
     "RecordNotFound",
     "RepairReport",
+    "RestoreProgress",
+    "RestoreReport",
     "RetentionReport",
     "Scan",
     "Segment",
@@ -145,7 +157,9 @@ __all__ = [
     "Watermarks",
     "WouldBlock",
     "__version__",
+    "archived",
     "open",
     "repair",
+    "restore",
     "verify",
 ]

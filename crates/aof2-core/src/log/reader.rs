@@ -9,7 +9,7 @@ use super::position::Position;
 use super::readonly::ReadOnly;
 use super::record::Record;
 use super::remote::{Archive, ArchivedObject, Remote};
-use super::scan::{Follow, Scan, ScanOptions};
+use super::scan::{End, Follow, Scan, ScanOptions};
 use super::source::{Source, Visibility};
 use super::store::SegmentStore;
 use super::table::{SegmentInfo, SegmentTable};
@@ -24,9 +24,9 @@ pub(crate) trait ReadLog: Source {
     fn identity(&self) -> &StreamIdentity;
     /// How far the object store holds the stream without a gap, as of the last look.
     fn archived(&self) -> u64;
-    /// Looks for what nobody announces. Whether it did: not if that was a moment ago, or
-    /// if everything is announced.
-    fn look_again(&self) -> Result<bool>;
+    /// Looks for what nobody announces, unless everything below the offset `wanted` is
+    /// known. Whether it did: not if that was a moment ago, or if everything is announced.
+    fn look_again(&self, wanted: Option<u64>) -> Result<bool>;
     fn writer_pid(&self) -> Option<u32>;
     fn closed_cleanly(&self) -> Option<bool>;
 }
@@ -103,7 +103,7 @@ impl AofReader {
     /// How far the writer has got. `appended` is found by looking at the newest
     /// segment, so it may lag behind a running writer by what it wrote meanwhile.
     pub fn watermarks(&self) -> Result<Watermarks> {
-        self.log.look_again()?;
+        self.log.look_again(None)?;
         Ok(Watermarks {
             durable: self.log.limit(Visibility::Durable)?.next_offset,
             appended: self.log.limit(Visibility::Appended)?.next_offset,
@@ -129,7 +129,7 @@ impl AofReader {
     /// The record with this id.
     pub fn read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
         match Cursor::read_id(&self.source(), id, visibility) {
-            Err(AofError::NoSuchRecord(_)) if self.log.look_again()? => {
+            Err(AofError::NoSuchRecord(_)) if self.log.look_again(None)? => {
                 Cursor::read_id(&self.source(), id, visibility)
             }
             done => done,
@@ -144,7 +144,7 @@ impl AofReader {
     /// The record with this logical offset.
     pub fn read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
         match read_offset(self.source(), offset, visibility) {
-            Err(AofError::PastEnd { .. }) if self.log.look_again()? => {
+            Err(AofError::PastEnd { .. }) if self.log.look_again(None)? => {
                 read_offset(self.source(), offset, visibility)
             }
             done => done,
@@ -154,14 +154,18 @@ impl AofReader {
     /// Logical offset of the first record whose timestamp is at or after this one;
     /// the end if there is none.
     pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
-        self.log.look_again()?;
+        self.log.look_again(None)?;
         let start = Start::Timestamp(timestamp_ms);
         Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
     }
 
     /// A forward scan.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
-        self.log.look_again()?;
+        let wanted = match options.end {
+            End::Offset(end) => Some(end),
+            _ => None,
+        };
+        self.log.look_again(wanted)?;
         Scan::new(self.source(), options)
     }
 
@@ -169,7 +173,7 @@ impl AofReader {
     /// writer in another process, within seconds by a segment that appears in the
     /// object store. Ends when the writer closes the log, of which a bucket says nothing.
     pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
-        self.log.look_again()?;
+        self.log.look_again(None)?;
         Follow::new(self.source(), options)
     }
 

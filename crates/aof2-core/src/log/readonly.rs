@@ -444,7 +444,7 @@ impl ReadLog for ReadOnly {
     }
 
     /// The watermark file announces it.
-    fn look_again(&self) -> Result<bool> {
+    fn look_again(&self, _wanted: Option<u64>) -> Result<bool> {
         Ok(false)
     }
 

@@ -292,8 +292,11 @@ impl ReadLog for Remote {
         self.reached().next_offset
     }
 
-    fn look_again(&self) -> Result<bool> {
+    fn look_again(&self, wanted: Option<u64>) -> Result<bool> {
         self.check()?;
+        if wanted.is_some_and(|wanted| wanted <= self.reached().next_offset) {
+            return Ok(false);
+        }
         self.look(LOOK_INTERVAL)
     }
 

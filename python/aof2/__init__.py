@@ -11,7 +11,9 @@
 `Aof.open` opens a log for writing, one process at a time; `open` for reading, in any
 process, while a writer may run. `verify` checks every byte, `repair` quarantines damage.
 `Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
-log keeps a budget of segment files and compresses the rest.
+log keeps a budget of segment files and compresses the rest, or archives everything in an
+object store: `open` reads it there, `archived` names what is there, `restore` brings it
+back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,13 +32,16 @@ from aof2._aof2 import (
     Scan,
     Tiers,
     __version__,
+    archived,
     cold_location,
     open,
     repair,
+    restore,
     verify,
 )
 from aof2._errors import (
     Closed,
+    ColdError,
     Corrupt,
     Error,
     ForeignFile,
@@ -72,8 +77,11 @@ from aof2._types import (
     ColdLocation,
     ColdStatus,
     LostRange,
+    MissingSegment,
     Problem,
     RepairReport,
+    RestoreProgress,
+    RestoreReport,
     RetentionReport,
     Segment,
     SegmentCheck,
@@ -94,6 +102,7 @@ __all__ = [
     "AppendedArrow",
     "ArrowScan",
     "Closed",
+    "ColdError",
     "ColdLocation",
     "ColdStatus",
     "Corrupt",
@@ -116,6 +125,7 @@ __all__ = [
     "ManifestReport",
     "ManifestSegment",
     "ManifestSnapshot",
+    "MissingSegment",
     "NotALog",
     "PastEnd",
     "PendingDelete",
@@ -129,6 +139,8 @@ __all__ = [
     "RecordIds",
     "RecordNotFound",
     "RepairReport",
+    "RestoreProgress",
+    "RestoreReport",
     "RetentionReport",
     "Scan",
     "Segment",
@@ -144,8 +156,10 @@ __all__ = [
     "Watermarks",
     "WouldBlock",
     "__version__",
+    "archived",
     "cold_location",
     "open",
     "repair",
+    "restore",
     "verify",
 ]

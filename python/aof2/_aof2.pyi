@@ -21,6 +21,8 @@ from aof2._types import (
     OnCorruption,
     OpenOptions,
     RepairReport,
+    RestoreProgress,
+    RestoreReport,
     RetentionAction,
     RetentionReport,
     Segment,
@@ -467,3 +469,11 @@ def verify(
 def repair(
     path: StrPath, *, progress: Callable[[VerifyProgress], object] | None = None
 ) -> RepairReport: ...
+def archived(url: str) -> list[str]: ...
+def restore(
+    url: str,
+    target: StrPath,
+    *,
+    download: bool = True,
+    progress: Callable[[RestoreProgress], object] | None = None,
+) -> RestoreReport: ...

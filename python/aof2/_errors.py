@@ -164,6 +164,32 @@ class PastEnd(Error, IndexError):
         self.end = end
 
 
+class ColdError(Error, OSError):
+    """The object store did not do what it was asked to."""
+
+    kind: str
+    """"not_found", "denied", "throttled", "unavailable", "timeout", "corrupt", "exists" or
+    "invalid_request"."""
+    operation: str
+    """What it was asked for: "get", "put", "list", …"""
+    key: str
+    """The object, or what the keys of a listing start with."""
+
+    def __init__(self, message: str, *, kind: str, operation: str, key: str) -> None:
+        super().__init__(message)
+        numbers = {
+            "not_found": _errno.ENOENT,
+            "denied": _errno.EACCES,
+            "exists": _errno.EEXIST,
+            "throttled": _errno.EAGAIN,
+            "timeout": _errno.ETIMEDOUT,
+        }
+        self.errno = numbers.get(kind, _errno.EIO)
+        self.kind = kind
+        self.operation = operation
+        self.key = key
+
+
 class Poisoned(Error, OSError):
     """A sync failed earlier, so appends and flushes are refused. Reads go on.
 

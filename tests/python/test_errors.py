@@ -23,6 +23,7 @@ E = TypeVar("E", bound=aof2.Error)
 
 BUILTINS: dict[type[aof2.Error], type[BaseException]] = {
     aof2.Closed: ValueError,
+    aof2.ColdError: OSError,
     aof2.Corrupt: OSError,
     aof2.ForeignFile: OSError,
     aof2.ForkedHandle: RuntimeError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import aof2
 import pytest
 from aof2.spark.errors import InvalidOption
-from aof2.spark.streams import find_streams, local_path
+from aof2.spark.streams import find_streams, local_path, place_of
 from support import write_log
 
 if TYPE_CHECKING:
@@ -66,4 +66,14 @@ def test_what_is_no_log_is_an_error_that_says_why(data: Path) -> None:
         with pytest.raises(aof2.NotALog, match=why):
             find_streams([str(data / path)])
     with pytest.raises(InvalidOption, match="all executors see"):
-        find_streams(["s3://bucket/events"])
+        find_streams(["hdfs://bucket/events"])
+
+
+def test_an_address_in_an_object_store_stays_what_it_is() -> None:
+    assert place_of("s3://bucket/logs/events/") == "s3://bucket/logs/events"
+    assert place_of("s3a://bucket/logs") == "s3://bucket/logs"
+    with pytest.raises(InvalidOption, match="no patterns"):
+        place_of("s3://bucket/logs/*")
+    # Nothing is written there.
+    with pytest.raises(InvalidOption, match="all executors see"):
+        local_path("s3://bucket/logs/events")

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::{RecordId, SegmentId};
-use crate::io::object::ObjectError;
+use crate::io::object::{ObjectError, ObjectErrorKind};
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;
@@ -204,6 +204,11 @@ impl AofError {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+
+    /// Whether the object store said that there is no such object.
+    pub(crate) fn is_object_gone(&self) -> bool {
+        matches!(self, Self::Cold(error) if error.kind == ObjectErrorKind::NotFound)
     }
 
     /// Whether the disk is full: nothing is lost, appends work again once there is

@@ -53,3 +53,7 @@ pub use tier::{
     AdmissionPolicy, ColdStatus, SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome,
     ScrubProgress, ScrubReport, ScrubUnreached, TierConfig, TierMetrics, TierStatus, cold_location,
 };
+pub use tier::{
+    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
+};
+pub use tier::{archived_streams, archived_streams_on};

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use aof2_core::AofError;
+use aof2_core::io::object::ObjectErrorKind;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -84,12 +85,33 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             set_path(path)?;
             "ForeignFile"
         }
+        AofError::Cold(refused) => {
+            attributes.set_item("kind", cold_kind(refused.kind))?;
+            attributes.set_item("operation", refused.op.name())?;
+            attributes.set_item("key", &refused.key)?;
+            "ColdError"
+        }
         AofError::InvalidConfig { field, .. } => {
             attributes.set_item("field", field)?;
             "InvalidConfig"
         }
         _ => "Error",
     })
+}
+
+/// What kind of failure of the object store it was, in a word.
+fn cold_kind(kind: ObjectErrorKind) -> &'static str {
+    match kind {
+        ObjectErrorKind::NotFound => "not_found",
+        ObjectErrorKind::Exists => "exists",
+        ObjectErrorKind::Denied => "denied",
+        ObjectErrorKind::Throttled => "throttled",
+        ObjectErrorKind::Unavailable => "unavailable",
+        ObjectErrorKind::Timeout => "timeout",
+        ObjectErrorKind::Corrupt => "corrupt",
+        ObjectErrorKind::InvalidRequest => "invalid_request",
+        _ => "other",
+    }
 }
 
 /// For what cannot happen unless this module has a bug.

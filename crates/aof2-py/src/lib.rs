@@ -11,6 +11,7 @@ mod arrow_out;
 mod arrow_rows;
 mod batch;
 mod bridge;
+mod bucket;
 mod config;
 mod coroutine;
 mod error;
@@ -45,6 +46,8 @@ mod _aof2 {
     use crate::arrow_in::AppendedArrow;
     #[pymodule_export]
     use crate::arrow_out::ArrowScan;
+    #[pymodule_export]
+    use crate::bucket::{archived, restore};
     #[pymodule_export]
     use crate::follow::Follow;
     #[pymodule_export]

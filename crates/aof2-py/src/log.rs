@@ -90,7 +90,7 @@ fn close_writer(py: Python<'_>, log: &aof2_core::Aof) -> PyResult<()> {
 
 #[pymethods]
 impl ReadableLog {
-    /// Directory of the log.
+    /// Directory of the log, or its address in an object store.
     #[getter]
     #[pyo3(name = "path")]
     fn path_str<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {

@@ -5,12 +5,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::args;
+use crate::bucket;
 use crate::error::to_py;
 use crate::log::ReadableLog;
 use crate::source::Source;
 
 /// A log open for reading, from `open`: in any process, while a writer may run. Takes no
-/// lock and writes nothing, and always sees what is there now. Pickles by its path.
+/// lock and writes nothing, and always sees what is there now; of a log in an object
+/// store, what was there a second ago. Pickles by its path.
 ///
 /// >>> import aof2
 /// >>> rid = log.append(b"hello")
@@ -58,7 +60,11 @@ impl Reader {
 
 /// Opens the log in this directory for reading, in any process, while a writer may run.
 ///
-/// Raises `NotALog` if there is none.
+/// A path that begins with "s3://" is the address of a log that was archived there,
+/// s3://bucket/prefix/name: what is in the object store is read, and nothing need be
+/// here. Credentials come from the environment and the places where the AWS tools look.
+///
+/// Raises `NotALog` if there is none, `ColdError` if the object store does not answer.
 ///
 /// >>> import aof2
 /// >>> rid = log.append(b"hello")
@@ -68,8 +74,17 @@ impl Reader {
 /// [b'hello']
 #[pyfunction]
 pub fn open(py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<Py<Reader>> {
-    let path = args::path("path", path)?;
-    let log = py.detach(|| AofReader::open(&path)).map_err(to_py)?;
+    let (path, log) = match bucket::url_of(path)? {
+        Some(url) => {
+            let log = bucket::open_url(py, &url)?;
+            (url.into(), log)
+        }
+        None => {
+            let path = args::path("path", path)?;
+            let log = py.detach(|| AofReader::open(&path)).map_err(to_py)?;
+            (path, log)
+        }
+    };
     let base = ReadableLog::new(path, Source::Reader(log));
     Py::new(py, PyClassInitializer::from(base).add_subclass(Reader {}))
 }

@@ -52,7 +52,7 @@ pub fn list<'py, T>(
 }
 
 /// A range whose end may be unknown.
-fn range(records: &Range<u64>) -> (u64, Option<u64>) {
+pub fn range(records: &Range<u64>) -> (u64, Option<u64>) {
     (records.start, Some(records.end).filter(|end| *end != u64::MAX))
 }
 

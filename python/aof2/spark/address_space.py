@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aof2.spark.buckets import is_address
 from aof2.spark.errors import explained
 from aof2.spark.open_logs import OPEN_LOGS
 
@@ -37,7 +38,8 @@ def fitting(pieces: Iterable[Piece]) -> Iterator[Piece]:
     Ask for the next piece when the last one is read and its scan is dropped.
     """
     for piece in pieces:
-        if is_limited():
+        # Of a log in an object store nothing is mapped.
+        if is_limited() and not is_address(piece.path):
             yield from _by_segment(piece)
         else:
             yield piece
@@ -45,7 +47,7 @@ def fitting(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 def let_go(path: str) -> None:
     """Unmap what a reader of this process has mapped, where that counts."""
-    if is_limited():
+    if is_limited() and not is_address(path):
         OPEN_LOGS.let_go(path)
 
 

@@ -1,7 +1,7 @@
 """Readers that this process keeps open.
 
-Spark reuses its Python workers, and opening a log lists its directory and reads its
-footers. So a worker keeps the logs it read last. A reader sees what is appended later;
+Spark reuses its Python workers, and opening a log lists its directory or its prefix and
+reads its footers. So a worker keeps the logs it read last. A reader sees what is appended later;
 it is opened anew when another log lies in its place, and after a fork.
 """
 
@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 
 import aof2
+from aof2.spark.buckets import is_address
 
 #: Enough for a directory of streams; each costs a few open files.
 _KEPT_MAX = 64
@@ -72,6 +73,9 @@ class OpenLogs:
 
 def _identity(path: str) -> _Identity | None:
     """Return what changes when a log is deleted and made again in the same place."""
+    if is_address(path):
+        # Objects are never written again; a reader finds new ones by itself.
+        return ()
     for name, is_written_once in (("stream", True), ("segments", False)):
         try:
             status = os.stat(os.path.join(path, name))  # noqa: PTH118, PTH116 - called per task

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def partitions(
     path: StrPath | Sequence[StrPath], *, columns: Sequence[str] | None = None, **options: Any
 ) -> list[Split]:
-    """Cut a log, a directory of logs or a glob into splits.
+    """Cut a log, a directory of logs, a glob or an ``s3://`` address into splits.
 
     The options are those of ``spark.read.format("aof2")``, by the same names. `columns`
     says what will be read, where that is not everything: splits without payloads hold
@@ -99,12 +99,12 @@ def read_options(
 ) -> ReadOptions:
     """Read options given as Python values; `local` makes paths absolute on this machine."""
     from aof2.spark.options import parse_options
-    from aof2.spark.streams import local_path
+    from aof2.spark.streams import place_of
 
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     texts = [os.fspath(each) for each in paths]
     options = parse_options({"path": texts[0] if texts else "", **_as_text(given)}, "batch")
-    return replace(options, paths=tuple(local_path(text) if local else text for text in texts))
+    return replace(options, paths=tuple(place_of(text) if local else text for text in texts))
 
 
 def _as_text(given: dict[str, Any]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 A path is a log, a directory of logs, or a glob of either. Directories whose names start
 with ``_`` or ``.`` are passed over, as everywhere in Spark. Where the sink writes, the
-streams of a commit appear all at once.
+streams of a commit appear all at once. An address in an object store is a log, or a prefix
+with the logs that were archived there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from aof2 import NotALog
+from aof2.spark.buckets import address, archived_names, is_address
 from aof2.spark.commits import COMMITS, visible_names
 from aof2.spark.errors import InvalidOption, invalid_value
 from aof2.spark.open_logs import OPEN_LOGS
@@ -46,7 +48,7 @@ def find_streams(paths: Sequence[str]) -> list[Stream]:
     """Return the logs that the paths stand for, ordered by key."""
     found: dict[str, Stream] = {}
     for given in paths:
-        for stream in _find(local_path(given)):
+        for stream in _find(place_of(given)):
             other = found.setdefault(stream.key, stream)
             if other.path != stream.path:
                 raise InvalidOption(
@@ -55,6 +57,11 @@ def find_streams(paths: Sequence[str]) -> list[Stream]:
                     option="path",
                 )
     return sorted(found.values())
+
+
+def place_of(given: str) -> str:
+    """Return where a log is read, the same for all machines: a path, or an address."""
+    return address(given) if is_address(given) else local_path(given)
 
 
 def local_path(given: str) -> str:
@@ -73,6 +80,8 @@ def local_path(given: str) -> str:
 
 
 def _find(path: str) -> list[Stream]:
+    if is_address(path):
+        return _archived(path)
     root = Path(path)
     if is_log(root):
         return [Stream(OPEN_LOGS.reader(path).name, path)]
@@ -89,6 +98,13 @@ def _find(path: str) -> list[Stream]:
         kind = "is a file, not the directory of a log" if root.exists() else "does not exist"
         raise NotALog(f"{path} {kind} (seen from {socket.gethostname()})", path=path)
     return _matching(path)
+
+
+def _archived(url: str) -> list[Stream]:
+    names = archived_names(url)
+    if names:
+        return [Stream(name, f"{url}/{name}") for name in names]
+    return [Stream(OPEN_LOGS.reader(url).name, url)]
 
 
 def _matching(pattern: str) -> list[Stream]:

@@ -326,6 +326,29 @@ impl Cursor {
     /// The segment, or the window of it that is wanted. The entry may be a newer one: the
     /// segment may have moved to another tier since it was looked up.
     fn open(&mut self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
+        match self.open_now(Arc::clone(&entry), want) {
+            Err(error) if error.is_object_gone() => self.open_elsewhere(&entry, want, error),
+            done => done,
+        }
+    }
+
+    /// Its object is gone: replaced by another, or removed by retention.
+    fn open_elsewhere(
+        &mut self,
+        entry: &Arc<SegmentEntry>,
+        want: Want,
+        error: AofError,
+    ) -> Result<Spot> {
+        self.source.refresh()?;
+        let earliest = self.source.table().earliest();
+        match self.source.table().find(entry.meta.segment_id.as_u32()) {
+            Some(moved) if !Arc::ptr_eq(&moved, entry) => self.open_now(moved, want),
+            None if earliest > entry.meta.first_offset => Err(AofError::Trimmed { earliest }),
+            _ => Err(error),
+        }
+    }
+
+    fn open_now(&mut self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
         let (entry, opened) = self.open_copy(entry)?;
         let (entry, opened) = self.bring_back(entry, opened)?;
         match opened {

@@ -25,6 +25,7 @@ mod reader;
 mod readonly;
 mod record;
 mod recovery;
+mod remote;
 mod retention;
 mod rollover;
 mod scan;
@@ -39,6 +40,7 @@ mod time;
 mod transitions;
 mod verify;
 mod wait;
+mod warm_files;
 
 #[cfg(all(test, feature = "model-check"))]
 #[allow(clippy::unwrap_used)]
@@ -63,6 +65,7 @@ pub use reader::AofReader;
 #[cfg(test)]
 pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
+pub(crate) use remote::{Archive, ArchivedObject};
 pub use retention::{RetentionAction, RetentionPolicy, RetentionReport};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
 #[cfg(test)]
@@ -71,9 +74,11 @@ pub use source::Visibility;
 pub(crate) use store::{Comeback, SegmentStore};
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub(crate) use survey::Survey;
 pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
+pub(crate) use warm_files::WarmFiles;

@@ -12,7 +12,6 @@
 //! missed.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -20,15 +19,13 @@ use parking_lot::{Condvar, Mutex};
 use super::stream::Stream;
 use super::table::{Opened, SegmentEntry};
 use super::transitions::{compressed, evict};
+use super::warm_files::WarmFiles;
 use crate::error::{AofError, Result};
 use crate::format::WarmFileName;
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{SEGMENT_FOOTER_LEN, SegmentId};
-use crate::io::{File, OpenMode};
-use crate::segment::{Artifact, ArtifactOptions, FileSource, hydrate, write_artifact};
-
-/// Bytes of an artifact that are copied at once.
-const COPY_LEN: u64 = 8 << 20;
+use crate::io::OpenMode;
+use crate::segment::{Artifact, ArtifactOptions, hydrate, write_artifact};
 
 /// What a stream keeps in its hot tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,65 +170,18 @@ impl Stream {
             base_offset: entry.meta.base_offset,
             sealed_at_ns,
         };
-        self.make_warm(&name, |out| {
+        self.warm_files().make(&name, |out| {
             write_artifact(&segment, &footer, sealed_at_ns, options, out).map(drop)
         })
     }
 
     /// The compressed file of a segment, from an artifact elsewhere.
     pub(super) fn copy_to_warm(&self, artifact: &Artifact) -> Result<Artifact> {
-        let source = artifact.source();
-        let name = WarmFileName::of(&artifact.index().summary);
-        let path = self.layout.warm_path(&name);
-        self.make_warm(&name, |out| {
-            let mut at = 0;
-            while at < source.len() {
-                let end = source.len().min(at + COPY_LEN);
-                source.announce(end..source.len().min(end + COPY_LEN));
-                let bytes = source.read_at(at, (end - at) as usize)?;
-                out.write_all_at(&bytes, at)
-                    .map_err(AofError::io("write compressed segment", &path))?;
-                at = end;
-            }
-            Ok(())
-        })
+        self.warm_files().copy(artifact, &mut |_| Ok(()))
     }
 
-    /// Makes a compressed file: written, synced and verified under a temporary name.
-    fn make_warm(
-        &self,
-        name: &WarmFileName,
-        fill: impl FnOnce(&dyn File) -> Result<()>,
-    ) -> Result<Artifact> {
-        let dir = self.ensure_dir(self.layout.warm_dir())?;
-        let path = self.layout.warm_path(name);
-        let temporary = dir.join(format!("{name}.tmp"));
-        if self.storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
-            self.storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
-        }
-        let write = || {
-            let out = self
-                .storage
-                .create_new(&temporary)
-                .map_err(AofError::io("create compressed segment", &temporary))?;
-            fill(&*out)?;
-            out.sync().map_err(AofError::io("sync compressed segment", &temporary))?;
-            self.open_warm(temporary.clone())?.verify(&mut |_| {})
-        };
-        if let Err(error) = write() {
-            // Half a copy is worth nothing, and may be what fills the disk.
-            let _ = self.storage.remove(&temporary);
-            return Err(error);
-        }
-        self.storage
-            .rename(&temporary, &path)
-            .map_err(AofError::io("name compressed segment", &path))?;
-        self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
-        self.open_warm(path)
-    }
-
-    fn open_warm(&self, path: PathBuf) -> Result<Artifact> {
-        Artifact::open(Arc::new(FileSource::open(&*self.storage, path)?))
+    fn warm_files(&self) -> WarmFiles<'_> {
+        WarmFiles { storage: &*self.storage, layout: &self.layout }
     }
 
     /// The footer's bytes, and when they were written.
@@ -244,16 +194,6 @@ impl Stream {
         file.read_exact_at(&mut footer, at).map_err(AofError::io("read segment footer", path))?;
         let sealed_at_ns = file.modified_ns().map_err(AofError::io("read segment", path))?;
         Ok((footer, sealed_at_ns))
-    }
-
-    /// A directory of the log that is made when it is first needed.
-    fn ensure_dir(&self, dir: PathBuf) -> Result<PathBuf> {
-        if !self.storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
-            self.storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
-            let root = self.layout.root();
-            self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
-        }
-        Ok(dir)
     }
 
     /// Removes the segment file of a segment that another tier holds. Returns the bytes

@@ -8,13 +8,28 @@ use super::cursor::{Cursor, Start};
 use super::position::Position;
 use super::readonly::ReadOnly;
 use super::record::Record;
-use super::scan::{Follow, Scan, ScanOptions};
+use super::remote::{Archive, ArchivedObject, Remote};
+use super::scan::{End, Follow, Scan, ScanOptions};
 use super::source::{Source, Visibility};
 use super::store::SegmentStore;
 use super::table::{SegmentInfo, SegmentTable};
 use crate::error::{AofError, Damage, Result};
-use crate::format::{RecordId, SegmentFormat, StreamId};
+use crate::format::{RecordId, SegmentFormat, StreamId, StreamIdentity};
 use crate::io::Storage;
+
+/// What a reader asks of a log, wherever it is.
+pub(crate) trait ReadLog: Source {
+    /// Its directory or its address.
+    fn root(&self) -> &Path;
+    fn identity(&self) -> &StreamIdentity;
+    /// How far the object store holds the stream without a gap, as of the last look.
+    fn archived(&self) -> u64;
+    /// Looks for what nobody announces, unless everything below the offset `wanted` is
+    /// known. Whether it did: not if that was a moment ago, or if everything is announced.
+    fn look_again(&self, wanted: Option<u64>) -> Result<bool>;
+    fn writer_pid(&self) -> Option<u32>;
+    fn closed_cleanly(&self) -> Option<bool>;
+}
 
 /// A log open for reading, in any process, while a writer may run. Takes no lock
 /// and writes nothing.
@@ -35,7 +50,7 @@ use crate::io::Storage;
 /// ```
 #[derive(Clone, Debug)]
 pub struct AofReader {
-    log: Arc<ReadOnly>,
+    log: Arc<dyn ReadLog>,
 }
 
 impl AofReader {
@@ -52,33 +67,43 @@ impl AofReader {
         Ok(Self { log: Arc::new(log) })
     }
 
+    /// Opens a log of which an object store listed these segments.
+    pub(crate) fn open_archive(
+        archive: Arc<dyn Archive>,
+        identity: StreamIdentity,
+        listed: &[ArchivedObject],
+    ) -> Result<Self> {
+        Ok(Self { log: Arc::new(Remote::open(archive, identity, listed)?) })
+    }
+
     fn source(&self) -> Arc<dyn Source> {
         Arc::clone(&self.log) as Arc<dyn Source>
     }
 
-    /// Directory of the log.
+    /// Directory of the log, or its address in the object store.
     pub fn root(&self) -> PathBuf {
-        self.log.layout.root().to_owned()
+        self.log.root().to_owned()
     }
 
     /// Name of the stream.
     pub fn name(&self) -> &str {
-        &self.log.identity.name
+        &self.log.identity().name
     }
 
     /// Id of the stream.
     pub fn stream_id(&self) -> StreamId {
-        self.log.identity.stream_id
+        self.log.identity().stream_id
     }
 
     /// Record layout of the log.
     pub fn format(&self) -> SegmentFormat {
-        self.log.identity.format
+        self.log.identity().format
     }
 
     /// How far the writer has got. `appended` is found by looking at the newest
     /// segment, so it may lag behind a running writer by what it wrote meanwhile.
     pub fn watermarks(&self) -> Result<Watermarks> {
+        self.log.look_again(None)?;
         Ok(Watermarks {
             durable: self.log.limit(Visibility::Durable)?.next_offset,
             appended: self.log.limit(Visibility::Appended)?.next_offset,
@@ -93,7 +118,7 @@ impl AofReader {
 
     /// Whether the last writer closed the log cleanly; `None` if that is unknown.
     pub fn closed_cleanly(&self) -> Option<bool> {
-        self.log.published().map(|body| super::publish::is_closed(&body))
+        self.log.closed_cleanly()
     }
 
     /// The durable record with this id.
@@ -103,7 +128,12 @@ impl AofReader {
 
     /// The record with this id.
     pub fn read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
-        Cursor::read_id(&self.source(), id, visibility)
+        match Cursor::read_id(&self.source(), id, visibility) {
+            Err(AofError::NoSuchRecord(_)) if self.log.look_again(None)? => {
+                Cursor::read_id(&self.source(), id, visibility)
+            }
+            done => done,
+        }
     }
 
     /// The durable record with this logical offset.
@@ -113,7 +143,12 @@ impl AofReader {
 
     /// The record with this logical offset.
     pub fn read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
-        read_offset(self.source(), offset, visibility)
+        match read_offset(self.source(), offset, visibility) {
+            Err(AofError::PastEnd { .. }) if self.log.look_again(None)? => {
+                read_offset(self.source(), offset, visibility)
+            }
+            done => done,
+        }
     }
 
     /// The durable record with this id, if that costs no wait: [`Aof::try_read`].
@@ -141,18 +176,26 @@ impl AofReader {
     /// Logical offset of the first record whose timestamp is at or after this one;
     /// the end if there is none.
     pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
+        self.log.look_again(None)?;
         let start = Start::Timestamp(timestamp_ms);
         Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
     }
 
     /// A forward scan.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
+        let wanted = match options.end {
+            End::Offset(end) => Some(end),
+            _ => None,
+        };
+        self.log.look_again(wanted)?;
         Scan::new(self.source(), options)
     }
 
     /// A scan that waits for more at the end: woken within milliseconds by a
-    /// writer in another process. Ends when the writer closes the log.
+    /// writer in another process, within seconds by a segment that appears in the
+    /// object store. Ends when the writer closes the log, of which a bucket says nothing.
     pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
+        self.log.look_again(None)?;
         Follow::new(self.source(), options)
     }
 
@@ -176,7 +219,7 @@ impl AofReader {
             })
             .collect();
         let limit = self.log.limit(Visibility::Durable);
-        format!("segments {segments:?}, limit {limit:?}, published {:?}", self.log.published())
+        format!("segments {segments:?}, limit {limit:?}, log {:?}", self.log)
     }
 
     /// First logical offset that still exists.

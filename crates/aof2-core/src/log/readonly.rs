@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::layout::Layout;
 use super::position::Position;
 use super::publish::{WatermarkView, durable_position, is_closed};
+use super::reader::ReadLog;
 use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
 use super::store::SegmentStore;
 use super::survey::{Found, Present, Survey, settle};
@@ -31,8 +32,8 @@ const ASYNC_POLL: Duration = Duration::from_millis(2);
 pub(crate) struct ReadOnly {
     storage: Arc<dyn Storage>,
     store: Arc<dyn SegmentStore>,
-    pub(crate) layout: Layout,
-    pub(crate) identity: StreamIdentity,
+    layout: Layout,
+    identity: StreamIdentity,
     table: SegmentTable,
     remembers: bool,
     watermark: Mutex<Option<Arc<WatermarkView>>>,
@@ -97,12 +98,8 @@ impl ReadOnly {
         slot.clone()
     }
 
-    pub(crate) fn published(&self) -> Option<WatermarkBody> {
+    fn published(&self) -> Option<WatermarkBody> {
         self.view()?.load()
-    }
-
-    pub(crate) fn writer_pid(&self) -> Option<u32> {
-        self.view()?.writer_pid()
     }
 
     /// Puts entries for `found` behind those that are already settled.
@@ -137,13 +134,6 @@ impl ReadOnly {
 
     fn last_unsealed(&self) -> Option<Arc<SegmentEntry>> {
         self.table.last().filter(is_open_ended)
-    }
-
-    /// How far the object store holds the stream without a gap, as of the last look.
-    pub(crate) fn archived(&self) -> u64 {
-        let entries = self.table.snapshot();
-        let cold = entries.iter().take_while(|e| e.away_copies().cold.is_some());
-        cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
     }
 
     /// The end of all that has a footer, or was trimmed.
@@ -436,4 +426,33 @@ impl Source for ReadOnly {
     }
 
     fn note_corrupt(&self) {}
+}
+
+impl ReadLog for ReadOnly {
+    fn root(&self) -> &Path {
+        self.layout.root()
+    }
+
+    fn identity(&self) -> &StreamIdentity {
+        &self.identity
+    }
+
+    fn archived(&self) -> u64 {
+        let entries = self.table.snapshot();
+        let cold = entries.iter().take_while(|e| e.away_copies().cold.is_some());
+        cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
+    }
+
+    /// The watermark file announces it.
+    fn look_again(&self, _wanted: Option<u64>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn writer_pid(&self) -> Option<u32> {
+        self.view()?.writer_pid()
+    }
+
+    fn closed_cleanly(&self) -> Option<bool> {
+        self.published().map(|body| is_closed(&body))
+    }
 }

@@ -105,12 +105,13 @@ impl Present {
         format: SegmentFormat,
     ) -> Result<Found> {
         let copies = self.away.as_ref().map(|away| away.open(storage, layout, store));
+        let file_path = |name: &SegmentFileName| layout.segment_path(name);
         let Some((name, path)) = self.name.zip(self.path.clone()) else {
             return match (copies, &self.away) {
-                (Some(Ok(copies)), Some(_)) => Found::of_away(layout, copies)
+                (Some(Ok(copies)), Some(_)) => Found::of_away(file_path, copies)
                     .ok_or_else(|| AofError::io("open", &layout.warm_dir())(vanished())),
                 (Some(Err(error)), Some(away)) if is_damage(&error) => {
-                    Ok(Found::of_damaged_away(away, layout, &error))
+                    Ok(Found::of_damaged_away(away.segment_id, away.path(layout), &error))
                 }
                 (Some(Err(error)), _) => Err(error),
                 _ => Err(AofError::io("open", &layout.warm_dir())(vanished())),
@@ -119,7 +120,7 @@ impl Present {
         let mut found = match (Found::load(storage, name, path.clone(), format), &copies) {
             // Evicted since it was listed.
             (Err(e), Some(Ok(copies))) if is_not_found(&e) => {
-                let away = Found::of_away(layout, copies.clone());
+                let away = Found::of_away(file_path, copies.clone());
                 return away.ok_or(e);
             }
             (found, _) => found?,
@@ -128,7 +129,7 @@ impl Present {
             Some(Ok(copies)) if found.sealed().is_some() => found.away = copies,
             // Sealed once, or it could not have been compressed.
             Some(Ok(copies)) => {
-                if let Some(whole) = Found::of_away(layout, copies) {
+                if let Some(whole) = Found::of_away(file_path, copies) {
                     found = Found { path, ..whole };
                 }
             }
@@ -206,13 +207,17 @@ impl Found {
     }
 
     /// A segment that only other tiers hold, as the index of its artifact tells it.
-    pub(crate) fn of_away(layout: &Layout, away: AwayCopies) -> Option<Self> {
+    /// `path_of` says where its file would be.
+    pub(crate) fn of_away(
+        path_of: impl FnOnce(&SegmentFileName) -> PathBuf,
+        away: AwayCopies,
+    ) -> Option<Self> {
         let artifact = away.nearest()?;
         let meta = artifact.meta();
         let name = meta.file_name();
         Some(Self {
             name,
-            path: layout.segment_path(&name),
+            path: path_of(&name),
             file_len: u64::from(meta.segment_bytes),
             format: meta.format,
             header: Ok(Some(meta.header(artifact.index().summary.first_timestamp_ms))),
@@ -225,11 +230,11 @@ impl Found {
     }
 
     /// A segment whose only copy is damaged beyond recognition.
-    fn of_damaged_away(name: &AwayNames, layout: &Layout, error: &AofError) -> Self {
-        tracing::error!(%error, segment = %name.segment_id, "a compressed segment is damaged");
+    pub(crate) fn of_damaged_away(segment_id: SegmentId, path: PathBuf, error: &AofError) -> Self {
+        tracing::error!(%error, segment = %segment_id, "a compressed segment is damaged");
         Self {
-            name: SegmentFileName { segment_id: name.segment_id, base_offset: 0, created_at_ns: 0 },
-            path: name.path(layout),
+            name: SegmentFileName { segment_id, base_offset: 0, created_at_ns: 0 },
+            path,
             file_len: 0,
             format: SegmentFormat::Full,
             header: Ok(None),
@@ -620,10 +625,12 @@ pub(crate) fn missing_entry(
         ..next.meta(stream_id, records.start)
     };
     let dir = next.path.parent().unwrap_or(&next.path);
-    let path = dir.join(format!("{segment_index:020}_*.seg"));
+    let is_object = next.path.extension().is_some_and(|extension| extension == "zst");
+    let (ending, what) = if is_object { ("-*.zst", "object") } else { ("_*.seg", "segment file") };
+    let path = dir.join(format!("{segment_index:020}{ending}"));
     let reason = match next.index() - segment_index {
-        1 => "the segment file is missing".to_owned(),
-        n => format!("{n} segment files from here on are missing"),
+        1 => format!("the {what} is missing"),
+        n => format!("{n} {what}s from here on are missing"),
     };
     let damage = Damage { path: path.clone(), offset: 0, records, reason };
     damaged_entry(meta, &path, damage)

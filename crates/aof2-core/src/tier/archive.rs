@@ -264,7 +264,7 @@ fn settle(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) -> Result<
 fn delete_superseded(
     cold: &ColdTier,
     stream: &Stream,
-    objects: &[super::cold::ArchivedObject],
+    objects: &[crate::log::ArchivedObject],
 ) -> Result<()> {
     let stream_id = stream.identity.stream_id;
     for object in objects {

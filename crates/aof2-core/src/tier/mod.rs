@@ -27,8 +27,12 @@ pub use config::{AdmissionPolicy, TierConfig};
 mod tests;
 
 pub(crate) use cold::ReachStore;
-pub use cold::cold_location;
+pub use cold::{
+    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, cold_location, restore,
+    restore_on,
+};
 pub(crate) use coordinator::Coordinator;
+pub use reader::{archived_streams, archived_streams_on};
 pub use scrub::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
     ScrubUnreached,

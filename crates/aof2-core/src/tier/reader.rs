@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cold::{ColdTier, ReachStore};
+use super::cold::{ColdTier, FoundStream, ReachStore, split_url};
 use crate::error::Result;
+use crate::format::StreamIdentity;
 use crate::io::object::{ColdConfig, ObjectStore};
 use crate::io::{OsStorage, Storage};
 use crate::log::AofReader;
@@ -33,4 +34,48 @@ impl AofReader {
         let reach = ReachStore::with_tier(Arc::clone(&storage), root.as_ref(), tier);
         Self::open_with(storage, reach, root)
     }
+
+    /// Opens a log from the object store alone: `s3://bucket/prefix/NAME`, where the last
+    /// part is the stream's name or the 16 digits of its id. Credentials and endpoint are
+    /// those of this process.
+    ///
+    /// It sees what was archived: opening costs a listing and a small request for each
+    /// segment. New segments are found by listing again, once a second at most.
+    pub fn open_url(url: &str) -> Result<Self> {
+        let (prefix, name) = split_url(url)?;
+        Self::open_stream(&ColdTier::open(&ColdConfig::new(prefix))?, &name)
+    }
+
+    /// [`AofReader::open_url`] for the stream with this name or id in any object store.
+    pub fn open_bucket_on(
+        store: Arc<dyn ObjectStore>,
+        cold: &ColdConfig,
+        name: &str,
+    ) -> Result<Self> {
+        Self::open_stream(&ColdTier::on(store, cold)?, name)
+    }
+
+    fn open_stream(tier: &Arc<ColdTier>, name: &str) -> Result<Self> {
+        let found = FoundStream::find(tier, name)?;
+        let identity = found.identity_or_derived();
+        Self::open_archive(found.archive, identity, &found.listed)
+    }
+}
+
+/// The streams that were archived below `s3://bucket/prefix`, by name. Credentials and
+/// endpoint are those of this process.
+pub fn archived_streams(url: &str) -> Result<Vec<StreamIdentity>> {
+    let mut streams = ColdTier::open(&ColdConfig::new(url))?.streams()?;
+    streams.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(streams)
+}
+
+/// [`archived_streams`] of any object store.
+pub fn archived_streams_on(
+    store: Arc<dyn ObjectStore>,
+    cold: &ColdConfig,
+) -> Result<Vec<StreamIdentity>> {
+    let mut streams = ColdTier::on(store, cold)?.streams()?;
+    streams.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(streams)
 }

@@ -229,7 +229,7 @@ impl SegmentStore for StreamTiers {
         name: &str,
     ) -> Result<()> {
         let Some(cold) = self.coordinator.cold() else { return Ok(()) };
-        let found = recover(cold, storage, clock, layout, name, &cold.url().prefix)?;
+        let found = recover(cold, storage, clock, layout, name)?;
         if found.segments > 0 {
             tracing::info!(segments = found.segments, url = %cold.url(), "known again");
         }

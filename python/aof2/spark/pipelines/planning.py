@@ -103,10 +103,10 @@ class _Question:
 def _plan(question: _Question) -> Wanted:
     from aof2.spark.positions import Position, Positions
     from aof2.spark.ranges import batch_ranges
-    from aof2.spark.streams import find_streams, local_path
+    from aof2.spark.streams import find_streams, place_of
 
     options = question.options
-    options = replace(options, paths=tuple(local_path(path) for path in options.paths))
+    options = replace(options, paths=tuple(place_of(path) for path in options.paths))
     streams = find_streams(options.paths)
     for field, position in (("starting", question.start), ("ending", question.end)):
         if isinstance(position, aof2.RecordId):

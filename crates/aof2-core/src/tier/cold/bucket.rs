@@ -14,6 +14,7 @@ use crate::io::object::{
     BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectError, ObjectErrorKind,
     ObjectMeta, ObjectMetrics, ObjectOp, ObjectResult, ObjectStore,
 };
+use crate::log::ArchivedObject;
 use crate::segment::ArtifactSource;
 
 /// Read from the end of an object at first: the index of a segment of 450 MiB.
@@ -30,14 +31,6 @@ pub(crate) struct ColdTier {
     config: ColdConfig,
     url: ColdUrl,
     probed: Mutex<Option<Capabilities>>,
-}
-
-/// A segment's object, by its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ArchivedObject {
-    pub(crate) segment_id: SegmentId,
-    pub(crate) epoch: u32,
-    pub(crate) len: u64,
 }
 
 /// What an upload came to.
@@ -326,4 +319,18 @@ impl ColdTier {
         }
         Ok(streams)
     }
+}
+
+/// The latest object of each segment, of objects in order.
+pub(super) fn latest<'a>(
+    objects: impl IntoIterator<Item = &'a ArchivedObject>,
+) -> Vec<ArchivedObject> {
+    let mut latest: Vec<ArchivedObject> = Vec::new();
+    for object in objects {
+        match latest.last_mut().filter(|last| last.segment_id == object.segment_id) {
+            Some(last) => *last = object.clone(),
+            None => latest.push(object.clone()),
+        }
+    }
+    latest
 }

@@ -12,11 +12,17 @@ mod chunks;
 mod place;
 mod reach;
 mod recover;
+mod remote;
+mod restore;
 mod source;
 
 pub use place::cold_location;
+pub use restore::{
+    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
+};
 
-pub(crate) use bucket::{ArchivedObject, ColdTier, Upload};
+pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
 pub(crate) use reach::ReachStore;
 pub(crate) use recover::recover;
+pub(crate) use remote::{FoundStream, split_url};

@@ -5,27 +5,28 @@
 //! Then every object without its end kept here gets one, and a log that was lost is
 //! there again, all of it cold.
 //!
-//! What a crash leaves: some of the kept ends, each whole. The next opening goes on.
+//! What a crash leaves: some of the kept ends and of the manifest, each whole, and a
+//! directory without an identity if it had none. The next opening goes on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bucket::{ArchivedObject, ColdTier};
+use super::bucket::{ColdTier, latest};
 use super::chunks::ColdChunks;
 use super::place;
 use crate::error::{AofError, Result};
-use crate::format::{ColdKey, ColdTailName, SegmentId, StreamId, WarmFileName};
+use crate::format::{ColdKey, ColdTailName, SegmentId, StreamId, StreamIdentity, WarmFileName};
 use crate::io::{Clock, Storage};
-use crate::log::{Layout, list_cold_tails, store_cold_tail};
+use crate::log::{ArchivedObject, Layout, list_cold_tails, store_cold_tail};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
 
 /// What was brought back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovered {
-    /// Whether the bucket was asked.
-    pub(crate) asked: bool,
     /// Segments whose place in the bucket was not known here.
     pub(crate) segments: u64,
+    /// Objects with the key of a segment that are not that, and why.
+    pub(crate) refused: Vec<(SegmentId, String)>,
 }
 
 /// Makes sure that what the bucket holds of this stream is known in its directory. The
@@ -36,7 +37,6 @@ pub(crate) fn recover(
     clock: &dyn Clock,
     layout: &Layout,
     name: &str,
-    manifest_prefix: &str,
 ) -> Result<Recovered> {
     place::store(&**storage, layout, &tier.location())?;
     let known = layout.load_identity(&**storage)?;
@@ -48,29 +48,45 @@ pub(crate) fn recover(
     if is_complete {
         return Ok(Recovered::default());
     }
-    let objects = tier.list(stream_id)?;
-    if known.is_none()
-        && let Some(identity) = tier.identity(stream_id)?
-    {
-        tracing::info!(stream = %identity.name, segments = objects.len(), "found in the cold tier");
-        layout.store_identity(&**storage, &identity)?;
-    }
-    if index.is_none() && !objects.is_empty() {
-        let manifest = ManifestLayout::new(layout.root(), stream_id);
-        restore_chunks(&**storage, &manifest, &ColdChunks(Arc::clone(tier)), manifest_prefix)?;
-    }
-    let index = match index {
-        Some(index) => Some(index),
-        None => load_index(storage, clock, layout, stream_id)?,
+    let new = match known {
+        Some(_) => None,
+        None => tier.identity(stream_id)?,
     };
+    bring(tier, storage, clock, layout, stream_id, new.as_ref())
+}
+
+/// Brings what is known of every archived segment into the directory, and then its
+/// identity if that is `new`. That comes last: a directory without one is asked about
+/// again, while the manifest of one that has it may not know of the latest objects.
+pub(crate) fn bring(
+    tier: &Arc<ColdTier>,
+    storage: &Arc<dyn Storage>,
+    clock: &dyn Clock,
+    layout: &Layout,
+    stream_id: StreamId,
+    new: Option<&StreamIdentity>,
+) -> Result<Recovered> {
+    let objects = tier.list(stream_id)?;
+    if let Some(identity) = new {
+        tracing::info!(stream = %identity.name, segments = objects.len(), "found in the cold tier");
+    }
+    let mut index = load_index(storage, clock, layout, stream_id)?;
+    if (index.is_none() || new.is_some()) && !objects.is_empty() {
+        let manifest = ManifestLayout::new(layout.root(), stream_id);
+        let chunks = ColdChunks(Arc::clone(tier));
+        restore_chunks(&**storage, &manifest, &chunks, &tier.url().prefix)?;
+        index = load_index(storage, clock, layout, stream_id)?;
+    }
+    let tails = list_cold_tails(&**storage, layout)?;
     let wanted = wanted(&objects, &tails, index.as_ref());
-    let mut segments = 0;
+    let mut recovered = Recovered::default();
     tier.indexes(stream_id, &wanted, |object, read| {
         let index = match read {
             Ok(index) => index,
             // Somebody else's bytes under our key do not keep the rest away.
             Err(error @ AofError::Foreign { .. }) => {
                 tracing::warn!(%error, "left aside");
+                recovered.refused.push((object.segment_id, error.to_string()));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -78,10 +94,13 @@ pub(crate) fn recover(
         let artifact = WarmFileName::of(&index.summary);
         let name = ColdTailName { artifact, epoch: object.epoch };
         store_cold_tail(&**storage, layout, &name, &index)?;
-        segments += 1;
+        recovered.segments += 1;
         Ok(())
     })?;
-    Ok(Recovered { asked: true, segments })
+    if let Some(identity) = new {
+        layout.store_identity(&**storage, identity)?;
+    }
+    Ok(recovered)
 }
 
 /// What the manifest adds up to; `None` if there is none, or none that can be read.
@@ -130,13 +149,7 @@ fn wanted(
         .filter_map(|delete| ColdKey::parse(&delete.key))
         .map(|key| (key.segment_id(), key.epoch()))
         .collect();
-    let mut latest: Vec<ArchivedObject> = Vec::new();
-    for object in objects.iter().filter(|o| !doomed.contains(&(o.segment_id, o.epoch))) {
-        match latest.last_mut().filter(|last| last.segment_id == object.segment_id) {
-            Some(last) => *last = object.clone(),
-            None => latest.push(object.clone()),
-        }
-    }
+    let mut latest = latest(objects.iter().filter(|o| !doomed.contains(&(o.segment_id, o.epoch))));
     latest.retain(|object| {
         let kept = tails.iter().filter(|name| name.artifact.segment_id == object.segment_id);
         kept.map(|name| name.epoch).max() < Some(object.epoch)

@@ -1,0 +1,96 @@
+//! Making compressed files in `warm/`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::layout::Layout;
+use crate::error::{AofError, Result};
+use crate::format::WarmFileName;
+use crate::io::{File, Storage};
+use crate::segment::{Artifact, FileSource};
+
+/// Bytes of an artifact that are copied at once.
+const COPY_LEN: u64 = 8 << 20;
+
+/// The compressed files of a log. Whoever makes them has the writer's lock.
+#[derive(Clone, Copy)]
+pub(crate) struct WarmFiles<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) layout: &'a Layout,
+}
+
+impl WarmFiles<'_> {
+    /// Makes a compressed file: written, synced and verified under a temporary name. A
+    /// crash leaves the temporary, which the next try replaces.
+    pub(crate) fn make(
+        &self,
+        name: &WarmFileName,
+        fill: impl FnOnce(&dyn File) -> Result<()>,
+    ) -> Result<Artifact> {
+        let Self { storage, layout } = *self;
+        let dir = self.ensure_dir()?;
+        let path = layout.warm_path(name);
+        let temporary = dir.join(format!("{name}.tmp"));
+        if storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
+            storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
+        }
+        let write = || {
+            let out = storage
+                .create_new(&temporary)
+                .map_err(AofError::io("create compressed segment", &temporary))?;
+            fill(&*out)?;
+            out.sync().map_err(AofError::io("sync compressed segment", &temporary))?;
+            self.open(temporary.clone())?.verify(&mut |_| {})
+        };
+        if let Err(error) = write() {
+            // Half a copy is worth nothing, and may be what fills the disk.
+            let _ = storage.remove(&temporary);
+            return Err(error);
+        }
+        storage
+            .rename(&temporary, &path)
+            .map_err(AofError::io("name compressed segment", &path))?;
+        storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        self.open(path)
+    }
+
+    /// The compressed file of a segment, from an artifact elsewhere. `copied` is told of
+    /// every piece, and may end it.
+    pub(crate) fn copy(
+        &self,
+        artifact: &Artifact,
+        copied: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Artifact> {
+        let source = artifact.source();
+        let name = WarmFileName::of(&artifact.index().summary);
+        let path = self.layout.warm_path(&name);
+        self.make(&name, |out| {
+            let mut at = 0;
+            while at < source.len() {
+                let end = source.len().min(at + COPY_LEN);
+                source.announce(end..source.len().min(end + COPY_LEN));
+                let bytes = source.read_at(at, (end - at) as usize)?;
+                out.write_all_at(&bytes, at)
+                    .map_err(AofError::io("write compressed segment", &path))?;
+                copied(end - at)?;
+                at = end;
+            }
+            Ok(())
+        })
+    }
+
+    fn open(&self, path: PathBuf) -> Result<Artifact> {
+        Artifact::open(Arc::new(FileSource::open(self.storage, path)?))
+    }
+
+    /// Made when it is first needed.
+    fn ensure_dir(&self) -> Result<PathBuf> {
+        let dir = self.layout.warm_dir();
+        if !self.storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+            self.storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
+            let root = self.layout.root();
+            self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
+        }
+        Ok(dir)
+    }
+}

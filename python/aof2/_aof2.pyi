@@ -28,6 +28,10 @@ from aof2._types import (
     Segment,
     StartLike,
     StrPath,
+    Hydrate,
+    Residency,
+    ScrubProgress,
+    ScrubReport,
     TierStatus,
     VerifyProgress,
     VerifyReport,
@@ -193,6 +197,10 @@ class ReadableLog:
     def read_offset(
         self, offset: SupportsIndex, *, visibility: Visibility = "durable"
     ) -> Record: ...
+    def try_read(self, id: RecordId, *, visibility: Visibility = "durable") -> Record: ...
+    def try_read_offset(
+        self, offset: SupportsIndex, *, visibility: Visibility = "durable"
+    ) -> Record: ...
     def offset_at(
         self, timestamp: datetime | SupportsIndex, *, visibility: Visibility = "durable"
     ) -> int: ...
@@ -204,6 +212,7 @@ class ReadableLog:
         visibility: Visibility = "durable",
         on_corruption: OnCorruption = "fail",
         verify_checksums: bool = True,
+        hydrate: Hydrate = "auto",
     ) -> Scan: ...
     def follow(
         self,
@@ -225,6 +234,7 @@ class ReadableLog:
         verify_checksums: bool = True,
         batch_bytes: int = 1048576,
         batch_records: int = 65536,
+        hydrate: Hydrate = "auto",
     ) -> ArrowScan: ...
     def segments(self) -> list[Segment]: ...
     def close(self) -> None: ...
@@ -329,6 +339,16 @@ class Aof(ReadableLog):
     def hydrate(self, segment_id: SupportsIndex, *, timeout: float | None = None) -> int: ...
     def prefetch(self, segment_id: SupportsIndex) -> None: ...
     def upload(self, segment_id: SupportsIndex) -> int: ...
+    def scrub(
+        self,
+        *,
+        tiers: Sequence[Residency] = ("hot", "warm", "cold"),
+        first_segment: SupportsIndex = 0,
+        end_segment: SupportsIndex | None = None,
+        bytes_per_second: SupportsIndex | None = None,
+        heal: bool = True,
+        progress: Callable[[ScrubProgress], object] | None = None,
+    ) -> ScrubReport: ...
     def pin(self, segment_id: SupportsIndex, *, timeout: float | None = None) -> None: ...
     def unpin(self, segment_id: SupportsIndex) -> bool: ...
     @property

@@ -26,6 +26,7 @@ RetentionAction: TypeAlias = Literal["delete", "archive"]
 """What happens to a segment that retention lets go."""
 Admission: TypeAlias = Literal["elastic", "strict"]
 """What a writer does when the hot tier is full: goes on, or waits."""
+Hydrate: TypeAlias = Literal["auto", "never", "always"]
 Residency: TypeAlias = Literal["hot", "warm", "cold"]
 """The nearest tier that holds a segment."""
 StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
@@ -159,6 +160,94 @@ class TierMetrics:
     """Work with the object store that failed; it is tried again."""
     cold_missing: int
     """Segments that should have been in the object store and were not."""
+    scrubbed_bytes: int
+    """Bytes that scrubs read."""
+    scrubbed_segments: int
+    """Segments whose copies scrubs checked."""
+    damage_found: int
+    """Copies that scrubs found damaged or gone."""
+    healed: int
+    """Those of them that were replaced."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScrubProgress:
+    """How far a scrub has got."""
+
+    segment_id: int
+    """The segment that is being checked."""
+    segments: int
+    """Segments that are done."""
+    segments_total: int
+    """Segments that there were when it began."""
+    bytes: int
+    """Bytes read."""
+    damage_found: int
+    """Copies found damaged or gone."""
+    healed: int
+    """Those of them that were replaced."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScrubFinding:
+    """A copy that is damaged or gone."""
+
+    segment_id: int
+    """The segment."""
+    tier: Residency
+    """Which of its copies."""
+    place: str
+    """Its file or object."""
+    problem: str
+    """What is wrong with it."""
+    outcome: Literal["healed", "damaged", "needs_repair"]
+    """What was done: nothing, if healing was not asked for or is not possible."""
+    healed_from: Residency | None
+    """The copy that it was made from."""
+    reason: str | None
+    """Why it could not be healed."""
+    quarantined: str | None
+    """Where the damaged file is now, if it was moved."""
+    unreadable: list[tuple[int, int]]
+    """Logical offsets that no read gives now."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScrubUnreached:
+    """A copy that could not be looked at."""
+
+    segment_id: int
+    """The segment."""
+    tier: Residency
+    """Which of its copies."""
+    place: str
+    """Its file or object."""
+    error: str
+    """Why not."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScrubReport:
+    """What a scrub came to."""
+
+    segments: int
+    """Segments checked."""
+    copies: int
+    """Copies of them checked."""
+    bytes: int
+    """Bytes read."""
+    findings: list[ScrubFinding]
+    """Copies that are damaged or gone."""
+    unreached: list[ScrubUnreached]
+    """Copies that could not be looked at."""
+    is_complete: bool
+    """Whether it went to the end."""
+    is_clean: bool
+    """Whether everything that was looked at is good now."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Make a dictionary of plain values."""
+        return dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,6 +335,10 @@ class TierStatus:
     """Segments that may not leave the hot tier."""
     activations_pending: int
     """Segments that somebody asked to come back."""
+    needs_repair_segments: int
+    """Segments with a copy that the last check found damaged and could not heal."""
+    last_scrub_ms: int | None
+    """When the last scrub of everything ended, in milliseconds since the epoch."""
     metrics: TierMetrics
     """What moved."""
 

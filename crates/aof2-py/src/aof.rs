@@ -26,6 +26,7 @@ use crate::manifest;
 use crate::options::{self, Until};
 use crate::payload::Payload;
 use crate::report;
+use crate::scrub;
 use crate::source::{Source, check_not_forked};
 use crate::tiers::{self, Tiers};
 use crate::wait;
@@ -652,6 +653,44 @@ impl Aof {
         let log = self.live()?.clone();
         let segment_id = unsigned("segment_id", segment_id)?;
         tiers::done_aside(py, move || log.upload(segment_id), || {})
+    }
+
+    /// Reads every byte of every copy of the sealed segments, compares it with its
+    /// checksum, and replaces what is damaged or gone from a copy that is good.
+    ///
+    /// tiers says which copies ("hot", "warm", "cold"; all by default), first_segment and
+    /// end_segment which segments, bytes_per_second how fast, heal=False only looks.
+    /// Replaced files stay in `quarantine/`, findings are recorded in the manifest.
+    /// `progress` is called with a `ScrubProgress`. The background does it every
+    /// scrub_interval_ms. Needs tiers.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     rid = orders.append(b"hello")
+    /// ...     orders.seal()
+    /// ...     report = orders.scrub()
+    /// >>> report.is_clean, report.copies, report.findings
+    /// (True, 1, [])
+    #[pyo3(
+        signature = (*, tiers = None, first_segment = None, end_segment = None,
+            bytes_per_second = None, heal = None, progress = None),
+        text_signature = "($self, *, tiers=('hot', 'warm', 'cold'), first_segment=0, end_segment=None, bytes_per_second=None, heal=True, progress=None)"
+    )]
+    #[allow(clippy::too_many_arguments)]
+    fn scrub<'py>(
+        &self,
+        py: Python<'py>,
+        tiers: Maybe<'py>,
+        first_segment: Maybe<'py>,
+        end_segment: Maybe<'py>,
+        bytes_per_second: Maybe<'py>,
+        heal: Maybe<'py>,
+        progress: Maybe<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.live()?;
+        let options =
+            scrub::options(&tiers, &first_segment, &end_segment, &bytes_per_second, &heal)?;
+        scrub::run(py, log, &options, &progress)
     }
 
     /// Asks for a segment to come back to the hot tier, and does not wait for it.

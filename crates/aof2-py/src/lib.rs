@@ -28,6 +28,7 @@ mod record;
 mod records;
 mod report;
 mod scan;
+mod scrub;
 mod source;
 mod tiers;
 mod time;

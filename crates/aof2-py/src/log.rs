@@ -191,6 +191,52 @@ impl ReadableLog {
         py.detach(|| source.read_offset(offset, visibility)).map(Into::into).map_err(to_py)
     }
 
+    /// The record with this id, if that costs no wait: it is in a mapped segment, or was
+    /// read lately. Otherwise `WouldBlock` with kind "hydration", and what is needed is
+    /// fetched: a later try finds it.
+    ///
+    /// >>> rid = log.append(b"hello")
+    /// >>> log.flush()
+    /// >>> bytes(log.try_read(rid))
+    /// b'hello'
+    #[pyo3(
+        signature = (id, *, visibility = None),
+        text_signature = "($self, id, *, visibility='durable')"
+    )]
+    fn try_read(
+        &self,
+        py: Python<'_>,
+        id: &Bound<'_, PyAny>,
+        visibility: Maybe<'_>,
+    ) -> PyResult<Record> {
+        let source = self.source()?;
+        let id = RecordId::of("id", id)?;
+        let visibility = options::visibility(&visibility)?;
+        py.detach(|| source.try_read(id, visibility)).map(Into::into).map_err(to_py)
+    }
+
+    /// `try_read` by logical offset.
+    ///
+    /// >>> ids = log.append_many([b"a", b"b"])
+    /// >>> log.flush()
+    /// >>> bytes(log.try_read_offset(1))
+    /// b'b'
+    #[pyo3(
+        signature = (offset, *, visibility = None),
+        text_signature = "($self, offset, *, visibility='durable')"
+    )]
+    fn try_read_offset(
+        &self,
+        py: Python<'_>,
+        offset: &Bound<'_, PyAny>,
+        visibility: Maybe<'_>,
+    ) -> PyResult<Record> {
+        let source = self.source()?;
+        let offset = unsigned("offset", offset)?;
+        let visibility = options::visibility(&visibility)?;
+        py.detach(|| source.try_read_offset(offset, visibility)).map(Into::into).map_err(to_py)
+    }
+
     /// Logical offset of the first record stamped at or after this moment; the end of
     /// the log if there is none.
     ///
@@ -224,14 +270,19 @@ impl ReadableLog {
     /// records raise `Corrupt`, or are passed over and counted with
     /// on_corruption="skip".
     ///
+    /// Segments that are warm or cold are read where they are with hydrate="never"; with
+    /// "always" they come back to the hot tier first, within its budget; with "auto" one
+    /// that is read again comes back where there is room.
+    ///
     /// >>> ids = log.append_many([b"a", b"b", b"c", b"d"])
     /// >>> log.flush()
     /// >>> [bytes(record) for record in log.scan(1, 3)]
     /// [b'b', b'c']
     #[pyo3(
-        signature = (start = None, end = None, *, visibility = None, on_corruption = None, verify_checksums = None),
-        text_signature = "($self, start='earliest', end=None, *, visibility='durable', on_corruption='fail', verify_checksums=True)"
+        signature = (start = None, end = None, *, visibility = None, on_corruption = None, verify_checksums = None, hydrate = None),
+        text_signature = "($self, start='earliest', end=None, *, visibility='durable', on_corruption='fail', verify_checksums=True, hydrate='auto')"
     )]
+    #[allow(clippy::too_many_arguments)]
     fn scan(
         &self,
         py: Python<'_>,
@@ -240,11 +291,13 @@ impl ReadableLog {
         visibility: Maybe<'_>,
         on_corruption: Maybe<'_>,
         verify_checksums: Maybe<'_>,
+        hydrate: Maybe<'_>,
     ) -> PyResult<Scan> {
         let source = self.source()?;
         let first = options::start(&start, Start::Earliest)?;
         let mut options = options::scan_options(first, &end, &visibility, &on_corruption)?;
         options.verify_checksums = flag_or("verify_checksums", &verify_checksums, true)?;
+        options.hydrate = options::hydrate(&hydrate)?;
         py.detach(|| Scan::open(&source, options)).map_err(to_py)
     }
 
@@ -289,8 +342,8 @@ impl ReadableLog {
     /// >>> table.to_pylist()
     /// [{'offset': 0, 'payload': b'a'}, {'offset': 1, 'payload': b'b'}]
     #[pyo3(
-        signature = (start = None, end = None, *, columns = None, visibility = None, on_corruption = None, verify_checksums = None, batch_bytes = None, batch_records = None),
-        text_signature = "($self, start='earliest', end=None, *, columns=None, visibility='durable', on_corruption='fail', verify_checksums=True, batch_bytes=1048576, batch_records=65536)"
+        signature = (start = None, end = None, *, columns = None, visibility = None, on_corruption = None, verify_checksums = None, batch_bytes = None, batch_records = None, hydrate = None),
+        text_signature = "($self, start='earliest', end=None, *, columns=None, visibility='durable', on_corruption='fail', verify_checksums=True, batch_bytes=1048576, batch_records=65536, hydrate='auto')"
     )]
     #[allow(clippy::too_many_arguments)]
     fn scan_arrow(
@@ -303,6 +356,7 @@ impl ReadableLog {
         verify_checksums: Maybe<'_>,
         batch_bytes: Maybe<'_>,
         batch_records: Maybe<'_>,
+        hydrate: Maybe<'_>,
     ) -> PyResult<ArrowScan> {
         let source = match self.source()? {
             Source::Writer(log) => ArrowSource::Writer(log),
@@ -311,6 +365,7 @@ impl ReadableLog {
         let first = options::start(&start, Start::Earliest)?;
         let mut options = options::scan_options(first, &end, &visibility, &on_corruption)?;
         options.verify_checksums = flag_or("verify_checksums", &verify_checksums, true)?;
+        options.hydrate = options::hydrate(&hydrate)?;
         if let Some(bytes) = unsigned_if("batch_bytes", &batch_bytes)? {
             options.batch_bytes = bytes;
         }

@@ -1,6 +1,6 @@
 //! What to read: places in the log, visibility, what to do about damage.
 
-use aof2_core::{End, Level, OnCorruption, ScanOptions, Start, Visibility};
+use aof2_core::{End, Hydrate, Level, OnCorruption, ScanOptions, Start, Visibility};
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyString};
 
@@ -73,6 +73,11 @@ pub fn on_corruption(given: &Maybe<'_>) -> PyResult<OnCorruption> {
 }
 
 /// `"appended"` or `"durable"`.
+pub fn hydrate(given: &Maybe<'_>) -> PyResult<Hydrate> {
+    let words = [("auto", Hydrate::Auto), ("never", Hydrate::Never), ("always", Hydrate::Always)];
+    word_or("hydrate", given, &words, Hydrate::Auto)
+}
+
 /// What a wait ends with.
 #[derive(Clone, Copy)]
 pub enum Until {

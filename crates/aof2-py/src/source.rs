@@ -42,6 +42,20 @@ impl Source {
         }
     }
 
+    pub fn try_read(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
+        match self {
+            Self::Writer(log) => log.try_read_with(id, visibility),
+            Self::Reader(log) => log.try_read_with(id, visibility),
+        }
+    }
+
+    pub fn try_read_offset(&self, offset: u64, visibility: Visibility) -> Result<Record> {
+        match self {
+            Self::Writer(log) => log.try_read_offset_with(offset, visibility),
+            Self::Reader(log) => log.try_read_offset_with(offset, visibility),
+        }
+    }
+
     pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
         match self {
             Self::Writer(log) => log.offset_at(timestamp_ms, visibility),

@@ -444,6 +444,10 @@ pub fn status<'py>(py: Python<'py>, status: &TierStatus) -> Built<'py> {
         .set("deletes", m.deletes)?
         .set("cold_failures", m.cold_failures)?
         .set("cold_missing", m.cold_missing)?
+        .set("scrubbed_bytes", m.scrubbed_bytes)?
+        .set("scrubbed_segments", m.scrubbed_segments)?
+        .set("damage_found", m.damage_found)?
+        .set("healed", m.healed)?
         .build("TierMetrics")?;
     let cold = status.cold.as_ref().map(|cold| cold_status(py, cold)).transpose()?;
     Fields::new(py)
@@ -458,6 +462,8 @@ pub fn status<'py>(py: Python<'py>, status: &TierStatus) -> Built<'py> {
         .set("evicted_segments", status.evicted_segments)?
         .set("pinned_segments", status.pinned_segments)?
         .set("activations_pending", status.activations_pending)?
+        .set("needs_repair_segments", status.needs_repair_segments)?
+        .set("last_scrub_ms", status.last_scrub_ms)?
         .set("metrics", metrics)?
         .build("TierStatus")
 }

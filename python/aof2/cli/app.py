@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "hydrate": ("aof2.cli.hydrate", "Bring compressed segments back as files."),
     "pin": ("aof2.cli.pin", "Keep segments in the hot tier, or no longer."),
     "upload": ("aof2.cli.upload", "Archive segments in an object store."),
+    "scrub": ("aof2.cli.scrub", "Check every copy of every segment and heal damage."),
     "restore": ("aof2.cli.restore", "Bring a log back from an object store."),
     "manifest": ("aof2.cli.manifest", "Look at what a log recorded about its segments."),
     "spark": ("aof2.cli.spark", "Run jobs over a log on Spark."),

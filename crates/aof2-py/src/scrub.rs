@@ -1,0 +1,138 @@
+//! `Aof.scrub`: every copy checked, damage healed.
+
+use std::ops::{ControlFlow, Range};
+
+use aof2_core::{
+    Aof, Residency, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
+    ScrubUnreached,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::args::{Maybe, callable, flag_or, text, unsigned_if, wrong_type, wrong_value};
+use crate::report::{Built, Fields, list};
+use crate::tiers::explain;
+
+const TIERS: [(&str, Residency); 3] =
+    [("hot", Residency::Hot), ("warm", Residency::Warm), ("cold", Residency::Cold)];
+
+/// Which copies, which segments, how fast, and whether to heal.
+pub fn options(
+    tiers: &Maybe<'_>,
+    first_segment: &Maybe<'_>,
+    end_segment: &Maybe<'_>,
+    bytes_per_second: &Maybe<'_>,
+    heal: &Maybe<'_>,
+) -> PyResult<ScrubOptions> {
+    let default = ScrubOptions::default();
+    let mut chosen = default.clone();
+    if let Some(given) = tiers {
+        let expected = "a sequence of \"hot\", \"warm\" and \"cold\"";
+        if given.is_instance_of::<PyString>() {
+            return Err(wrong_type("tiers", expected, given));
+        }
+        (chosen.hot, chosen.warm, chosen.cold) = (false, false, false);
+        for item in given.try_iter().map_err(|_| wrong_type("tiers", expected, given))? {
+            let item = item?;
+            let word = text("tiers", expected, &item)?;
+            match TIERS.iter().find(|(known, _)| *known == word).map(|(_, tier)| tier) {
+                Some(Residency::Hot) => chosen.hot = true,
+                Some(Residency::Warm) => chosen.warm = true,
+                Some(Residency::Cold) => chosen.cold = true,
+                None => return Err(wrong_value("tiers", expected, &item)),
+            }
+        }
+    }
+    let first = unsigned_if("first_segment", first_segment)?.unwrap_or(0);
+    let end = unsigned_if("end_segment", end_segment)?.unwrap_or(u64::MAX);
+    chosen.segments = first..end;
+    chosen.bytes_per_second = unsigned_if("bytes_per_second", bytes_per_second)?;
+    chosen.heal = flag_or("heal", heal, default.heal)?;
+    Ok(chosen)
+}
+
+/// Runs it, tells how far it has got, and lets signal handlers run.
+pub fn run<'py>(
+    py: Python<'py>,
+    log: &Aof,
+    options: &ScrubOptions,
+    progress: &Maybe<'py>,
+) -> Built<'py> {
+    let callback = callable("progress", progress)?;
+    let mut raised = None;
+    let ended = py.detach(|| {
+        log.scrub(options, &mut |at| {
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                let Some(callback) = &callback else { return Ok(()) };
+                callback.call1(py, (progress_of(py, at)?,)).map(drop)
+            });
+            match told {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    raised = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => report(py, &ended.map_err(explain)?),
+    }
+}
+
+fn progress_of<'py>(py: Python<'py>, at: &ScrubProgress) -> Built<'py> {
+    Fields::new(py)
+        .set("segment_id", at.segment_id)?
+        .set("segments", at.segments)?
+        .set("segments_total", at.segments_total)?
+        .set("bytes", at.bytes)?
+        .set("damage_found", at.damage_found)?
+        .set("healed", at.healed)?
+        .build("ScrubProgress")
+}
+
+fn report<'py>(py: Python<'py>, found: &ScrubReport) -> Built<'py> {
+    Fields::new(py)
+        .set("segments", found.segments)?
+        .set("copies", found.copies)?
+        .set("bytes", found.bytes)?
+        .set("findings", list(py, &found.findings, finding)?)?
+        .set("unreached", list(py, &found.unreached, unreached)?)?
+        .set("is_complete", found.is_complete)?
+        .set("is_clean", found.is_clean())?
+        .build("ScrubReport")
+}
+
+fn finding<'py>(py: Python<'py>, found: &ScrubFinding) -> Built<'py> {
+    let (from, reason) = match &found.outcome {
+        ScrubOutcome::Healed { from } => (Some(from.as_str()), None),
+        ScrubOutcome::NeedsRepair { reason } => (None, Some(reason.as_str())),
+        _ => (None, None),
+    };
+    Fields::new(py)
+        .set("segment_id", found.segment_id)?
+        .set("tier", found.tier.as_str())?
+        .set("place", &found.place)?
+        .set("problem", &found.problem)?
+        .set("outcome", found.outcome.as_str())?
+        .set("healed_from", from)?
+        .set("reason", reason)?
+        .set("quarantined", found.quarantined.as_ref().map(|path| path.as_os_str()))?
+        .set("unreadable", ranges(py, &found.unreadable)?)?
+        .build("ScrubFinding")
+}
+
+fn ranges<'py>(py: Python<'py>, of: &[Range<u64>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, of.iter().map(|range| (range.start, range.end)))
+}
+
+fn unreached<'py>(py: Python<'py>, copy: &ScrubUnreached) -> Built<'py> {
+    Fields::new(py)
+        .set("segment_id", copy.segment_id)?
+        .set("tier", copy.tier.as_str())?
+        .set("place", &copy.place)?
+        .set("error", &copy.error)?
+        .build("ScrubUnreached")
+}

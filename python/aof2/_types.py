@@ -418,7 +418,9 @@ class SegmentCheck:
     segment_id: int
     """Its number."""
     path: str
-    """Its file."""
+    """The file that it was judged by."""
+    residency: Residency
+    """What kind of file that is. A cold segment is judged by its index alone."""
     is_sealed: bool
     """Whether it has a valid footer."""
     first_offset: int

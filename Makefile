@@ -28,7 +28,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -path '*/
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 
 .PHONY: help demo test test-rust test-python test-deep bench bench-rust bench-python \
-  bench-spark bench-manifest bench-artifact test-s3 fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
+  bench-spark bench-manifest bench-artifact bench-archive test-s3 fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
   check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
@@ -91,7 +91,7 @@ wheel: $(VENV)/.wheel ## Build the Python wheel into dist/
 
 DEMO_ARGS ?=
 # Without Java the demo is the same, less its last step; the demo says so.
-demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, compress, query with Spark (a minute)
+demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, compress, archive, lose the disk, query with Spark (a minute)
 	@major="$$($(JAVA_MAJOR))"; if [ "$${major:-0}" -ge 17 ]; \
 	  then $(MAKE) --no-print-directory $(VENV)/.group-spark; \
 	  else echo "Java 17 or newer is missing, so the demo leaves out Spark"; fi
@@ -144,7 +144,7 @@ fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nigh
 # ---- measure it --------------------------------------------------------------
 
 BENCH_ARGS ?=
-bench: bench-rust bench-manifest bench-artifact bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
+bench: bench-rust bench-manifest bench-artifact bench-archive bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
 
 check-bench-tools: check-rust
 	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
@@ -166,6 +166,9 @@ bench-spark: check-java $(VENV)/.package $(VENV)/.group-bench $(VENV)/.group-spa
 
 bench-artifact: check-rust ## Compressed segments: compression, single records, coming back, against libzstd alone
 	$(CARGO) run --locked --release -p aof2-core --example artifact_bench -- $(BENCH_ARGS)
+
+bench-archive: $(VENV)/.package $(VENV)/.group-bench ## The cold tier against s5cmd, and what archiving costs appends
+	$(BIN)/python benches/archive $(BENCH_ARGS)
 
 bench-manifest: check-rust ## The manifest: appends, commits, replay, snapshots
 	$(CARGO) run --locked --release -p aof2-core --example manifest_bench -- $(BENCH_ARGS)

@@ -14,6 +14,7 @@ from aof2._manifest_types import (
 )
 from aof2._types import (
     Admission,
+    ColdLocation,
     EndLike,
     Format,
     Level,
@@ -27,7 +28,6 @@ from aof2._types import (
     Segment,
     StartLike,
     StrPath,
-    ColdLocation,
     TierStatus,
     VerifyProgress,
     VerifyReport,
@@ -49,8 +49,8 @@ __all__ = [
     "RecordIds",
     "Scan",
     "Tiers",
-    "cold_location",
     "__version__",
+    "cold_location",
     "open",
     "repair",
     "verify",

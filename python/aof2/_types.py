@@ -26,7 +26,7 @@ RetentionAction: TypeAlias = Literal["delete", "archive"]
 """What happens to a segment that retention lets go."""
 Admission: TypeAlias = Literal["elastic", "strict"]
 """What a writer does when the hot tier is full: goes on, or waits."""
-Residency: TypeAlias = Literal["hot", "warm"]
+Residency: TypeAlias = Literal["hot", "warm", "cold"]
 """The nearest tier that holds a segment."""
 StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
 """Where to begin: a logical offset, a record, or an aware datetime."""

@@ -110,7 +110,8 @@ def test_budgets_hold_and_one_old_record_costs_kilobytes(bucket: str, tmp_path: 
         before = log.tiers().cold
         assert bytes(log.read_offset(5).payload) == payload(5)
         after = log.tiers().cold
-        assert before is not None and after is not None
+        assert before is not None
+        assert after is not None
         assert after.requests == before.requests + 1
         assert after.bytes_in - before.bytes_in < 1 << 14
         assert contents(log) == [payload(n) for n in range(3000)]
@@ -217,12 +218,12 @@ def test_a_store_that_is_down_is_told_and_does_not_disturb(
     [
         ({"cold": "bucket"}, "s3://"),
         ({"cold": "s3://"}, "bucket"),
-        ({"cold": "s3://b/a//b"}, "prefix|empty part|slash"),
+        ({"cold": "s3://bucket/a//b"}, "prefix|empty part|slash"),
         ({"warm_bytes": 1}, "needs cold"),
         ({"cold_endpoint": "http://x"}, "needs cold"),
-        ({"cold": "s3://b/c", "cold_sse": "rot13"}, "must be none, s3, kms"),
-        ({"cold": "s3://b/c", "cold_endpoint": "http://user:pw@h"}, "credentials"),
-        ({"cold": "s3://b/c", "uploads_max": 0}, "from 1 to 64"),
+        ({"cold": "s3://bucket/c", "cold_sse": "rot13"}, "must be none, s3, kms"),
+        ({"cold": "s3://bucket/c", "cold_endpoint": "http://user:pw@h"}, "credentials"),
+        ({"cold": "s3://bucket/c", "uploads_max": 0}, "from 1 to 64"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, object], words: str) -> None:
@@ -233,12 +234,14 @@ def test_options_that_make_no_sense(options: dict[str, object], words: str) -> N
 def test_tiers_with_a_cold_tier_are_values() -> None:
     import pickle
 
-    tiers = aof2.Tiers(cold="s3://b/c", cold_region="eu-central-1", cold_metadata={"team": "x"})
+    tiers = aof2.Tiers(
+        cold="s3://bucket/c", cold_region="eu-central-1", cold_metadata={"team": "x"}
+    )
     again = pickle.loads(pickle.dumps(tiers))
     assert again == tiers
     assert hash(again) == hash(tiers)
-    assert eval(repr(tiers), {"Tiers": aof2.Tiers}) == tiers  # noqa: S307
-    assert tiers != aof2.Tiers(cold="s3://b/d")
+    assert eval(repr(tiers), {"Tiers": aof2.Tiers}) == tiers
+    assert tiers != aof2.Tiers(cold="s3://bucket/d")
 
 
 def test_waiting_for_the_archive_needs_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ use crate::io::object::{ObjectError, ObjectErrorKind};
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;
 
-/// Which limit a non-blocking call ran into. Nothing was written; try again once
+/// What a non-blocking call would have had to wait for. It did nothing; try again once
 /// the named work is done, or use the blocking or async twin of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -23,7 +23,8 @@ pub enum BackpressureKind {
     Rollover,
     /// More than `max_unflushed_bytes` are waiting to become durable.
     Flush,
-    /// More segments were asked to come back to the hot tier than may wait.
+    /// The record that was to be read is not in memory and is being fetched; or more
+    /// segments were asked to come back to the hot tier than may wait.
     Hydration,
 }
 
@@ -89,8 +90,9 @@ pub enum AofError {
         /// The system's answer.
         source: Arc<io::Error>,
     },
-    /// A non-blocking call would have had to wait; nothing was written.
-    #[error("would block on {0}; nothing was written")]
+    /// A non-blocking call would have had to wait. An append wrote nothing, a read asked
+    /// for what it needs.
+    #[error("would block on {0}; nothing was done, try again or use the call that waits")]
     WouldBlock(BackpressureKind),
     /// A wait reached its deadline; nothing was written by the call that waited.
     #[error("timed out waiting for {what}")]

@@ -38,10 +38,10 @@ pub use error::{AofError, BackpressureKind, Damage, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
-    Follow, HistogramSnapshot, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption, Payload,
-    Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy, RetentionReport,
-    Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start, Visibility,
-    Watermarks,
+    Follow, HistogramSnapshot, Hydrate, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption,
+    Payload, Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy,
+    RetentionReport, Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start,
+    Visibility, Watermarks,
 };
 pub use log::{Disagreement, compare_manifest};
 pub use log::{
@@ -49,7 +49,10 @@ pub use log::{
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
 pub use manager::{AofManager, ManagerConfig};
-pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus, cold_location};
+pub use tier::{
+    AdmissionPolicy, ColdStatus, SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome,
+    ScrubProgress, ScrubReport, ScrubUnreached, TierConfig, TierMetrics, TierStatus, cold_location,
+};
 pub use tier::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
 };

@@ -68,8 +68,7 @@ def move(
         chosen = [
             sealed[segment_id]
             for segment_id in wanted
-            if moves(sealed[segment_id])
-            and not (all_of_them and sealed[segment_id].damage)
+            if moves(sealed[segment_id]) and not (all_of_them and sealed[segment_id].damage)
         ]
         moved_bytes = _move_each(out, writer, chosen, what, step)
         ids = {segment.segment_id for segment in chosen}

@@ -1,4 +1,4 @@
-"""`python -m aof2.demo`: write, kill, recover, verify, scan, damage, repair, compress, query."""
+"""`python -m aof2.demo`: write, kill, recover, damage, repair, compress, archive, lose, query."""
 
 import argparse
 import importlib.util
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
-    from aof2.demo import steps
+    from aof2.demo import archive, steps
 
     acknowledged = steps.write_and_kill(screen, log, event_count)
     steps.recover(screen, log, acknowledged, event_count)
@@ -55,8 +55,16 @@ def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
     steps.scan(screen, log, event_count)
     steps.damage_and_repair(screen, log, event_count)
     steps.compress(screen, log, event_count)
-    if not with_spark:
-        return
+    with archive.object_store(screen, log.parent / "s3") as is_there:
+        if is_there:
+            archive.archive_and_lose(screen, log, event_count)
+        if with_spark:
+            _query(screen, log, event_count)
+
+
+def _query(screen: Screen, log: Path, event_count: int) -> None:
+    from aof2.demo import steps
+
     if missing := _missing_for_spark():
         screen.say(f"[dim]Spark is left out: {missing}.[/]")
         return

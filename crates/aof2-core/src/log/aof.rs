@@ -560,6 +560,39 @@ impl Aof {
         super::reader::read_offset(self.source(), offset, visibility)
     }
 
+    /// The durable record with this id, if it is in a segment file or in memory.
+    /// Otherwise `WouldBlock(Hydration)`: the part of the segment that holds it is
+    /// fetched in the background, and a later try finds it, or gets the error with which
+    /// that failed.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let id = log.append(b"hello")?;
+    /// log.flush()?;
+    /// assert_eq!(&*log.try_read(id)?.payload, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_read(&self, id: RecordId) -> Result<Record> {
+        self.try_read_with(id, Visibility::Durable)
+    }
+
+    /// The record with this id, if that costs no wait: [`Aof::try_read`].
+    pub fn try_read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
+        Cursor::try_read_id(&self.source(), id, visibility)
+    }
+
+    /// The durable record with this logical offset, if that costs no wait:
+    /// [`Aof::try_read`].
+    pub fn try_read_offset(&self, offset: u64) -> Result<Record> {
+        self.try_read_offset_with(offset, Visibility::Durable)
+    }
+
+    /// The record with this logical offset, if that costs no wait: [`Aof::try_read`].
+    pub fn try_read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
+        super::reader::try_read_offset(self.source(), offset, visibility)
+    }
+
     /// Logical offset of the first record whose timestamp is at or after this one;
     /// the end if there is none.
     ///

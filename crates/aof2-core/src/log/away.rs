@@ -178,16 +178,38 @@ fn open_cold(
     let path = layout.cold_path(name);
     let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
     let len = file.len().map_err(AofError::io("read", &path))?;
-    let damaged = |reason: String| AofError::Foreign { path: path.clone(), reason };
-    if len > ARTIFACT_TAIL_LEN_MAX {
-        return Err(damaged(format!("{len} bytes are too long for the index of a segment")));
-    }
-    let mut tail = vec![0; len as usize];
+    let mut tail = vec![0; len.min(ARTIFACT_TAIL_LEN_MAX) as usize];
     file.read_exact_at(&mut tail, 0).map_err(AofError::io("read", &path))?;
-    let index = ArtifactIndex::decode_kept_tail(&tail)
-        .map_err(|e| damaged(format!("it is not the index of a segment ({e})")))?;
+    let kept = match len > ARTIFACT_TAIL_LEN_MAX {
+        true => Err(format!("{len} bytes are too long for the index of a segment")),
+        false => ArtifactIndex::decode_kept_tail(&tail)
+            .map_err(|e| format!("it is not the index of a segment ({e})")),
+    };
+    let index = match kept {
+        Ok(index) => index,
+        Err(reason) => match fetch_index(storage, layout, name, store) {
+            Some(index) => {
+                let path = path.display();
+                tracing::warn!(%path, reason, "an index was fetched from the object store");
+                index
+            }
+            None => return Err(AofError::Foreign { path, reason }),
+        },
+    };
     let source = store.cold_source(&index, name.epoch)?;
     Ok(Artifact::with_index(source, index))
+}
+
+/// The index from the object itself, if that is the segment it should be.
+fn fetch_index(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    store: &dyn SegmentStore,
+) -> Option<ArtifactIndex> {
+    let stream_id = layout.load_identity(storage).ok()??.stream_id;
+    let index = store.cold_index(stream_id, name)?;
+    (WarmFileName::of(&index.summary) == name.artifact).then_some(index)
 }
 
 /// The ends of cold artifacts that are kept here, oldest segment first.

@@ -1,12 +1,15 @@
 //! Reading records one after the other, across segments, up to the limit of what
 //! the reader may see.
 
+mod away;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::position::Position;
 use super::read_ahead::ReadAhead;
 use super::record::{Place, Record};
+use super::scan::{OnCorruption, ScanOptions};
 use super::source::{Limit, Source, Visibility};
 use super::stored_index;
 use super::table::{Opened, SegmentEntry};
@@ -16,6 +19,7 @@ use crate::format::{
     SegmentFormat,
 };
 use crate::segment::Segment;
+use away::{Announced, Manner};
 
 /// Where to start reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,9 @@ pub(crate) struct Cursor {
     /// Logical offset of the next record, where it is known.
     offset: u64,
     limit: Limit,
+    manner: Manner,
+    /// What the source of the next segment was told to fetch.
+    announced: Option<Announced>,
 }
 
 #[derive(Debug)]
@@ -57,6 +64,9 @@ struct Here {
     position: u32,
     /// Where the next windows come from, if the segment is in another tier.
     ahead: Option<ReadAhead>,
+    /// Whether all windows so far were read.
+    is_from_start: bool,
+    has_announced: bool,
 }
 
 /// An opened segment, or window of it.
@@ -89,16 +99,28 @@ impl Cursor {
         Ok(cursor)
     }
 
-    /// [`Cursor::new`] for a reader that goes on behind damage, also if it begins there.
-    pub(crate) fn passing_damage(
+    /// One that gives what is in memory, asks for what is not, and waits for nothing.
+    pub(crate) fn trying(
         source: Arc<dyn Source>,
         visibility: Visibility,
-        verify: bool,
         start: Start,
     ) -> Result<Self> {
-        let nowhere = Self::nowhere(source, visibility, verify)?;
-        let mut cursor = Self { passes_damage: true, ..nowhere };
-        let mut start = start;
+        let mut cursor = Self::nowhere(source, visibility, true)?;
+        cursor.manner.waits = false;
+        cursor.seek(start)?;
+        Ok(cursor)
+    }
+
+    /// One for a scan. If that goes on behind damage, it may begin there, too.
+    pub(crate) fn for_scan(source: Arc<dyn Source>, options: &ScanOptions) -> Result<Self> {
+        let mut cursor = Self::nowhere(source, options.visibility, options.verify_checksums)?;
+        cursor.manner.hydrate = options.hydrate;
+        cursor.passes_damage = options.on_corruption == OnCorruption::Skip;
+        let mut start = options.start;
+        if !cursor.passes_damage {
+            cursor.seek(start)?;
+            return Ok(cursor);
+        }
         loop {
             match cursor.seek(start) {
                 Err(error @ AofError::Corrupt(_)) => {
@@ -126,8 +148,18 @@ impl Cursor {
     fn nowhere(source: Arc<dyn Source>, visibility: Visibility, verify: bool) -> Result<Self> {
         source.check()?;
         let limit = source.limit(visibility)?;
-        let (passes_damage, passed) = (false, 0);
-        Ok(Self { source, visibility, verify, passes_damage, passed, here: None, offset: 0, limit })
+        Ok(Self {
+            source,
+            visibility,
+            verify,
+            passes_damage: false,
+            passed: 0,
+            here: None,
+            offset: 0,
+            limit,
+            manner: Manner::default(),
+            announced: None,
+        })
     }
 
     /// Logical offsets that were passed over because reading would have begun in them.
@@ -261,7 +293,10 @@ impl Cursor {
         point: IndexPoint,
     ) {
         self.offset = point.offset;
-        self.here = Some(Here { entry, segment, position: point.position, ahead });
+        let position = point.position;
+        let is_from_start = position == SEGMENT_HEADER_LEN as u32;
+        let has_announced = false;
+        self.here = Some(Here { entry, segment, position, ahead, is_from_start, has_announced });
     }
 
     /// Stands before the first record of a segment.
@@ -270,6 +305,7 @@ impl Cursor {
         self.passed += passed;
         let first = segment.first_point();
         self.enter(entry, segment, ahead, first);
+        self.announce_if_short();
         Ok(())
     }
 
@@ -289,18 +325,18 @@ impl Cursor {
 
     /// The segment, or the window of it that is wanted. The entry may be a newer one: the
     /// segment may have moved to another tier since it was looked up.
-    fn open(&self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
-        match self.open_now(Arc::clone(&entry), &want) {
-            Err(error) if error.is_object_gone() => self.open_elsewhere(&entry, &want, error),
+    fn open(&mut self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
+        match self.open_now(Arc::clone(&entry), want) {
+            Err(error) if error.is_object_gone() => self.open_elsewhere(&entry, want, error),
             done => done,
         }
     }
 
     /// Its object is gone: replaced by another, or removed by retention.
     fn open_elsewhere(
-        &self,
+        &mut self,
         entry: &Arc<SegmentEntry>,
-        want: &Want,
+        want: Want,
         error: AofError,
     ) -> Result<Spot> {
         self.source.refresh()?;
@@ -314,35 +350,12 @@ impl Cursor {
         }
     }
 
-    fn open_now(&self, entry: Arc<SegmentEntry>, want: &Want) -> Result<Spot> {
+    fn open_now(&mut self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
         let (entry, opened) = self.open_copy(entry)?;
+        let (entry, opened) = self.bring_back(entry, opened)?;
         match opened {
             Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: 0 }),
-            Opened::Away(artifact) => {
-                let index = artifact.index();
-                let frame = match *want {
-                    Want::Start => Some(0),
-                    Want::Position(position) => index.frame_at(position),
-                    Want::Offset(offset) => index.frame_of_offset(offset),
-                    Want::Timestamp(ms) => index.frame_of_timestamp(ms),
-                };
-                let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
-                let window = self.source.table().window(&artifact, frame);
-                let (segment, passed) = match window.inspect_err(|error| self.note(error)) {
-                    Err(AofError::Corrupt(_)) if self.passes(want) => {
-                        let offsets = index.offsets_of(frame);
-                        let from = match *want {
-                            Want::Offset(offset) => offset.max(offsets.start),
-                            _ => offsets.start,
-                        };
-                        let behind = ReadAhead::nothing_behind(&artifact, frame);
-                        (Arc::new(behind), offsets.end.saturating_sub(from))
-                    }
-                    window => (window?, 0),
-                };
-                let ahead = Some(ReadAhead::behind(artifact, frame));
-                Ok(Spot { entry, segment, ahead, passed })
-            }
+            Opened::Away(artifact) => self.open_away(entry, artifact, want),
         }
     }
 
@@ -491,20 +504,13 @@ impl Cursor {
 
     /// Moves into the next window of a segment that is read by windows.
     fn step_window(&mut self) -> Result<bool> {
-        let Some(here) = &mut self.here else { return Ok(false) };
-        let Some(ahead) = &mut here.ahead else { return Ok(false) };
+        let Some(here) = &self.here else { return Ok(false) };
         // Whoever passed over the rest of the segment needs none of its windows.
         if here.position > here.segment.window_range().end {
             return Ok(false);
         }
-        let next = match ahead.next() {
-            Ok(Some(window)) => window,
-            Ok(None) => return Ok(false),
-            Err(error) => {
-                self.note(&error);
-                return Err(error);
-            }
-        };
+        let next = self.next_window().inspect_err(|error| self.note(error))?;
+        let (Some(next), Some(here)) = (next, &mut self.here) else { return Ok(false) };
         let first = next.first_point();
         here.position = first.position;
         here.segment = next;
@@ -699,13 +705,28 @@ impl Cursor {
         next.is_some_and(|e| e.damage.is_some())
     }
 
-    /// Reads one record by id without moving.
+    /// Reads one record by id.
     pub(crate) fn read_id(
         source: &Arc<dyn Source>,
         id: RecordId,
         visibility: Visibility,
     ) -> Result<Record> {
-        let cursor = Self::nowhere(Arc::clone(source), visibility, true)?;
+        Self::nowhere(Arc::clone(source), visibility, true)?.read_one(id)
+    }
+
+    /// The same without waiting for a window.
+    pub(crate) fn try_read_id(
+        source: &Arc<dyn Source>,
+        id: RecordId,
+        visibility: Visibility,
+    ) -> Result<Record> {
+        let mut cursor = Self::nowhere(Arc::clone(source), visibility, true)?;
+        cursor.manner.waits = false;
+        cursor.read_one(id)
+    }
+
+    fn read_one(&mut self, id: RecordId) -> Result<Record> {
+        let cursor = self;
         let limit = cursor.limit;
         let entry = cursor.find_entry(id)?;
         let position = id.segment_offset();
@@ -739,7 +760,7 @@ impl Cursor {
         let point = cursor.located(
             &segment,
             end,
-            segment.find_position(position, end, source.remembers()),
+            segment.find_position(position, end, cursor.source.remembers()),
         )?;
         if point.position != position {
             return Err(AofError::NoSuchRecord(id));
@@ -755,6 +776,11 @@ impl Cursor {
             return Err(AofError::NoSuchRecord(segment.meta().record_id(position)));
         }
         Ok(point.offset)
+    }
+
+    /// First logical offset behind the limit.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.limit.next_offset
     }
 
     pub(crate) fn position(&self) -> Position {

@@ -84,6 +84,7 @@ pub(crate) struct Metrics {
     pub(crate) blocked_admission: AtomicU64,
     pub(crate) blocked_rollover: AtomicU64,
     pub(crate) blocked_flush: AtomicU64,
+    pub(crate) blocked_hydration: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
     pub(crate) recovery_ns: AtomicU64,
     pub(crate) recovery_truncated_bytes: AtomicU64,
@@ -139,6 +140,8 @@ pub struct MetricsSnapshot {
     pub blocked_rollover: u64,
     /// Appends refused because too much was unflushed.
     pub blocked_flush: u64,
+    /// Reads refused because the record is not in memory.
+    pub blocked_hydration: u64,
     /// Reads that met damage.
     pub corrupt_reads: u64,
     /// How long opening took.
@@ -170,6 +173,7 @@ impl Metrics {
         snapshot.blocked_admission = get(&self.blocked_admission);
         snapshot.blocked_rollover = get(&self.blocked_rollover);
         snapshot.blocked_flush = get(&self.blocked_flush);
+        snapshot.blocked_hydration = get(&self.blocked_hydration);
         snapshot.corrupt_reads = get(&self.corrupt_reads);
         snapshot.recovery_ns = get(&self.recovery_ns);
         snapshot.recovery_truncated_bytes = get(&self.recovery_truncated_bytes);
@@ -204,11 +208,12 @@ impl MetricsSnapshot {
         text.counter("segments_sealed", "Footers written", self.segments_sealed);
         text.counter("segments_removed", "Segments deleted by retention", self.segments_removed);
         text.counter("segments_archived", "Segments archived", self.segments_archived);
-        text.family("would_block", "counter", "Appends refused for the moment");
+        text.family("would_block", "counter", "Appends and reads refused for the moment");
         for (kind, n) in [
             ("admission", self.blocked_admission),
             ("rollover", self.blocked_rollover),
             ("flush", self.blocked_flush),
+            ("hydration", self.blocked_hydration),
         ] {
             text.sample("would_block_total", &[("kind", kind)], &n.to_string());
         }

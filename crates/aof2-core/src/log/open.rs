@@ -13,7 +13,7 @@ use super::position::{Position, Watermark};
 use super::publish::{WatermarkPublisher, durable_position, load_claim, mark_doubtful};
 use super::recovery::{Recovered, Recovery};
 use super::rollover::Rollover;
-use super::store::{LocalStore, SegmentStore};
+use super::store::SegmentStore;
 use super::stream::Stream;
 use super::survey::Survey;
 use super::table::{SegmentEntry, SegmentTable};
@@ -28,17 +28,18 @@ use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::Settle;
 
 impl Stream {
-    /// Locks, recovers and opens. When it returns, everything it found is durable
-    /// and the first append will not wait.
+    /// [`Stream::open_with`] for a log without tiers.
+    #[cfg(test)]
     pub(crate) fn open(
         config: AofConfig,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
-        Self::open_with(config, storage, clock, Arc::new(LocalStore))
+        Self::open_with(config, storage, clock, Arc::new(super::store::LocalStore))
     }
 
-    /// [`Stream::open`] for a log whose sealed segments may be in other tiers.
+    /// Locks, recovers and opens. When it returns, everything it found is durable
+    /// and the first append will not wait.
     pub(crate) fn open_with(
         config: AofConfig,
         storage: Arc<dyn Storage>,

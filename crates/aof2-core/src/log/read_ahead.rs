@@ -14,6 +14,8 @@ use crate::segment::{Artifact, Segment};
 
 /// Decompressed bytes that one read brings at most: what a scan holds in memory.
 const READ_BYTES_MAX: u64 = 4 << 20;
+/// Frames of one read at most: the shortest frames fill [`READ_BYTES_MAX`] with fewer.
+pub(crate) const FRAMES_MAX: usize = 1024;
 
 /// The windows behind the one that is being read.
 #[derive(Debug)]
@@ -24,11 +26,39 @@ pub(crate) struct ReadAhead {
     ready: VecDeque<Arc<Segment>>,
     /// Frames to get with the next read.
     frames: usize,
+    has_announced: bool,
 }
 
 impl ReadAhead {
     pub(crate) fn behind(artifact: Arc<Artifact>, frame: usize) -> Self {
-        Self { artifact, next: frame + 1, ready: VecDeque::new(), frames: 1 }
+        let mut ahead = Self::starting(artifact, 1);
+        ahead.next = frame + 1;
+        ahead
+    }
+
+    /// Before the first window of a segment, by a reader that comes from the one before.
+    pub(crate) fn starting(artifact: Arc<Artifact>, frames: usize) -> Self {
+        Self { artifact, next: 0, ready: VecDeque::new(), frames, has_announced: false }
+    }
+
+    /// The frames that such a reader gets with its first read.
+    pub(crate) fn first_frames(artifact: &Artifact, frames: usize) -> Range<usize> {
+        within_bytes(artifact, 0, frames)
+    }
+
+    /// Frames to get with the next read.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Whether nothing is left to read.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.next + self.ready.len() >= self.artifact.index().frames.len()
+    }
+
+    /// The frame of the next window.
+    pub(crate) fn next_frame(&self) -> Option<(Arc<Artifact>, usize)> {
+        self.has_next().then(|| (Arc::clone(&self.artifact), self.next))
     }
 
     /// A window without records behind a frame that cannot be read.
@@ -72,10 +102,12 @@ impl ReadAhead {
     }
 
     fn read(&mut self) -> Result<()> {
-        let frames = self.within_bytes(self.next, self.frames);
-        let following = self.within_bytes(frames.end, self.frames * 2);
+        let frames = within_bytes(&self.artifact, self.next, self.frames);
+        let faster = (self.frames * 2).min(FRAMES_MAX);
+        let following = within_bytes(&self.artifact, frames.end, faster);
         if !following.is_empty() && frames.len() > 1 {
             self.artifact.announce(following);
+            self.has_announced = true;
         }
         let windows = match self.artifact.windows(frames.clone()) {
             // One damaged frame must not hide the others.
@@ -84,22 +116,31 @@ impl ReadAhead {
                 self.artifact.windows(frames.start..frames.start + 1)?
             }
             windows => {
-                self.frames *= 2;
+                self.frames = faster;
                 windows?
             }
         };
         self.ready.extend(windows.into_iter().map(Arc::new));
         Ok(())
     }
+}
 
-    /// At most `count` frames from this one on, one at least, within the byte limit.
-    fn within_bytes(&self, from: usize, count: usize) -> Range<usize> {
-        let frames = self.artifact.index().frames.get(from..).unwrap_or_default();
-        let mut bytes = 0;
-        let fitting = frames.iter().take(count).take_while(|frame| {
-            bytes += u64::from(frame.len);
-            bytes <= READ_BYTES_MAX
-        });
-        from..from + fitting.count().max(usize::from(!frames.is_empty()))
+/// What was fetched ahead for a reader that goes no further is let go of.
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if self.has_announced && !self.is_ending() {
+            self.artifact.source().forget();
+        }
     }
+}
+
+/// At most `count` frames from this one on, one at least, within the byte limit.
+fn within_bytes(artifact: &Artifact, from: usize, count: usize) -> Range<usize> {
+    let frames = artifact.index().frames.get(from..).unwrap_or_default();
+    let mut bytes = 0;
+    let fitting = frames.iter().take(count).take_while(|frame| {
+        bytes += u64::from(frame.len);
+        bytes <= READ_BYTES_MAX
+    });
+    from..from + fitting.count().max(usize::from(!frames.is_empty()))
 }

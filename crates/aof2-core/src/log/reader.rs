@@ -151,6 +151,28 @@ impl AofReader {
         }
     }
 
+    /// The durable record with this id, if that costs no wait: [`Aof::try_read`].
+    ///
+    /// [`Aof::try_read`]: crate::Aof::try_read
+    pub fn try_read(&self, id: RecordId) -> Result<Record> {
+        self.try_read_with(id, Visibility::Durable)
+    }
+
+    /// The record with this id, if that costs no wait.
+    pub fn try_read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
+        Cursor::try_read_id(&self.source(), id, visibility)
+    }
+
+    /// The durable record with this logical offset, if that costs no wait.
+    pub fn try_read_offset(&self, offset: u64) -> Result<Record> {
+        self.try_read_offset_with(offset, Visibility::Durable)
+    }
+
+    /// The record with this logical offset, if that costs no wait.
+    pub fn try_read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
+        try_read_offset(self.source(), offset, visibility)
+    }
+
     /// Logical offset of the first record whose timestamp is at or after this one;
     /// the end if there is none.
     pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
@@ -212,12 +234,27 @@ pub(crate) fn read_offset(
     offset: u64,
     visibility: Visibility,
 ) -> Result<Record> {
-    let limit = source.limit(visibility)?;
-    let past_end = AofError::PastEnd { offset, end: limit.next_offset };
-    if offset >= limit.next_offset {
-        return Err(past_end);
-    }
-    let mut cursor = Cursor::new(source, visibility, true, Start::Offset(offset))?;
+    check_end(&*source, offset, visibility)?;
+    record_at(Cursor::new(source, visibility, true, Start::Offset(offset))?, offset)
+}
+
+/// The same without waiting for what is not in memory.
+pub(crate) fn try_read_offset(
+    source: Arc<dyn Source>,
+    offset: u64,
+    visibility: Visibility,
+) -> Result<Record> {
+    check_end(&*source, offset, visibility)?;
+    record_at(Cursor::trying(source, visibility, Start::Offset(offset))?, offset)
+}
+
+fn check_end(source: &dyn Source, offset: u64, visibility: Visibility) -> Result<()> {
+    let end = source.limit(visibility)?.next_offset;
+    if offset >= end { Err(AofError::PastEnd { offset, end }) } else { Ok(()) }
+}
+
+fn record_at(mut cursor: Cursor, offset: u64) -> Result<Record> {
+    let past_end = AofError::PastEnd { offset, end: cursor.end_offset() };
     let Some((segment, place)) = cursor.next_place()? else { return Err(past_end) };
     if place.offset != offset {
         return Err(AofError::Corrupt(Box::new(Damage {

@@ -120,6 +120,8 @@ impl Stream {
                 earliest = report.earliest_offset,
                 "retention"
             );
+            // There may be objects to delete, and there is room.
+            self.store.ring();
         }
         Ok(report)
     }

@@ -34,6 +34,21 @@ pub enum OnCorruption {
     Skip,
 }
 
+/// Whether a scan has segments in lower tiers brought back to the hot one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Hydrate {
+    /// They are read where they are. One that was read as a whole for the second time
+    /// since the log was opened is asked to come back, if nothing has to leave for it.
+    #[default]
+    Auto,
+    /// They are read where they are.
+    Never,
+    /// Each comes back before it is read, within the budget, and the next one is asked
+    /// for meanwhile. One that cannot come back is read where it is, and so are all once
+    /// there is no room. A handle that moves nothing reads like `Never`.
+    Always,
+}
+
 /// What to scan and how.
 ///
 /// ```
@@ -63,6 +78,8 @@ pub struct ScanOptions {
     pub batch_bytes: usize,
     /// Records after which a batch is full.
     pub batch_records: usize,
+    /// Whether segments in lower tiers are brought back.
+    pub hydrate: Hydrate,
 }
 
 impl Default for ScanOptions {
@@ -75,6 +92,7 @@ impl Default for ScanOptions {
             verify_checksums: true,
             batch_bytes: 1 << 20,
             batch_records: 64 << 10,
+            hydrate: Hydrate::Auto,
         }
     }
 }
@@ -102,11 +120,7 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        let (visibility, verify) = (options.visibility, options.verify_checksums);
-        let cursor = match options.on_corruption {
-            OnCorruption::Skip => Cursor::passing_damage(source, visibility, verify, options.start),
-            OnCorruption::Fail => Cursor::new(source, visibility, verify, options.start),
-        }?;
+        let cursor = Cursor::for_scan(source, &options)?;
         Ok(Self { cursor, options, skipped: 0, done: false, ended_at: None })
     }
 

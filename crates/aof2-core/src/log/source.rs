@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use super::metrics::count;
 use super::position::{Position, Watermark};
+use super::store::Comeback;
 use super::stream::Stream;
 use super::table::{SegmentEntry, SegmentTable};
 use crate::error::{AofError, Result};
+use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::planted::{self, Bug};
 use crate::segment::Segment;
@@ -69,6 +71,14 @@ pub(crate) trait Source: Send + Sync + Debug {
         seen: Position,
     ) -> WaitFuture<'static>;
     fn note_corrupt(&self);
+    /// A read that does not wait was refused.
+    fn note_blocked(&self) {}
+    /// Brings a segment back to the hot tier, if this handle can.
+    fn bring_back(&self, _segment_id: SegmentId) -> Comeback {
+        Comeback::Refused
+    }
+    /// Asks for that without waiting; with `if_room` only if nothing has to leave for it.
+    fn prefetch(&self, _segment_id: SegmentId, _if_room: bool) {}
 }
 
 impl Stream {
@@ -169,5 +179,17 @@ impl Source for Stream {
 
     fn note_corrupt(&self) {
         count(&self.metrics.corrupt_reads, 1);
+    }
+
+    fn note_blocked(&self) {
+        count(&self.metrics.blocked_hydration, 1);
+    }
+
+    fn bring_back(&self, segment_id: SegmentId) -> Comeback {
+        self.store.bring_back(segment_id)
+    }
+
+    fn prefetch(&self, segment_id: SegmentId, if_room: bool) {
+        self.store.prefetch(segment_id, if_room);
     }
 }

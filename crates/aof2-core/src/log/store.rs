@@ -9,18 +9,35 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::error::{AofError, Result};
-use crate::format::ArtifactIndex;
+use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
 
 use super::layout::Layout;
 
+/// How a request to bring a segment back ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comeback {
+    /// It is a file again.
+    There,
+    /// It cannot come back.
+    Refused,
+    /// It did not come back in time.
+    Late,
+}
+
 /// Keeps sealed segments, and says whether there is room for more.
 pub(crate) trait SegmentStore: Send + Sync + Debug {
     /// The bytes of a segment that is in the cold tier, of its upload with this epoch.
     /// Asks for nothing yet.
     fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>>;
+
+    /// The index of a cold segment, from the object itself: what is kept of it here is
+    /// damaged. `None` if it cannot be had.
+    fn cold_index(&self, _stream_id: StreamId, _name: &ColdTailName) -> Option<ArtifactIndex> {
+        None
+    }
 
     /// Called before anything of the log is read, with the writer's lock held: brings
     /// back what is only known elsewhere.
@@ -42,6 +59,15 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
     fn deletes_cold(&self) -> bool {
         false
     }
+
+    /// Brings a segment back to the hot tier for a reader that waits for it.
+    fn bring_back(&self, _segment_id: SegmentId) -> Comeback {
+        Comeback::Refused
+    }
+
+    /// Asks for a segment to come back, without waiting; with `if_room` only if nothing
+    /// has to leave for it.
+    fn prefetch(&self, _segment_id: SegmentId, _if_room: bool) {}
 
     /// Whether the writer may go on to another segment, for which it needs so many
     /// bytes. Called with the append lock held: it only looks. Whoever says no raises

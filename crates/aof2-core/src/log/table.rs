@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::away::{AwayCopies, Residency, WindowCache};
+use super::fetch::WindowFetcher;
 use crate::error::{AofError, Damage, Result};
 use crate::format::SegmentFooter;
 use crate::io::Storage;
@@ -63,6 +64,8 @@ pub(crate) struct SegmentEntry {
     /// When somebody last opened it, by [`USES`]: what was read longest ago leaves its
     /// tier first.
     last_read: AtomicU64,
+    /// How often somebody read all of it while it was in another tier.
+    scans: AtomicU64,
 }
 
 /// Openings of segments so far, of all streams: a clock for "longest ago".
@@ -123,6 +126,7 @@ impl SegmentEntry {
             copies: Mutex::default(),
             last_read: AtomicU64::new(0),
             warm_since_ms: AtomicU64::new(0),
+            scans: AtomicU64::new(0),
         }
     }
 
@@ -196,6 +200,15 @@ impl SegmentEntry {
         true
     }
 
+    /// [`SegmentEntry::leave_hot`] for a damaged file: nobody gets its map any more.
+    pub(crate) fn leave_damaged(&self) -> bool {
+        let has_left = self.leave_hot();
+        if has_left {
+            self.copies.lock().known = Weak::new();
+        }
+        has_left
+    }
+
     /// Its file is there again.
     pub(crate) fn enter_hot(&self) {
         self.touch();
@@ -216,6 +229,11 @@ impl SegmentEntry {
     /// When it was last opened or sealed; only the order means something.
     pub(crate) fn last_read(&self) -> u64 {
         self.last_read.load(Ordering::Relaxed)
+    }
+
+    /// Somebody read all of it while it was in another tier. Returns how often that was.
+    pub(crate) fn note_scanned(&self) -> u64 {
+        self.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Whether somebody besides the table reads it right now.
@@ -246,7 +264,8 @@ pub(crate) struct SegmentTable {
     /// Entries with an open map, oldest opening first.
     open: Mutex<VecDeque<Weak<SegmentEntry>>>,
     open_max: usize,
-    windows: WindowCache,
+    windows: Arc<WindowCache>,
+    fetcher: Arc<WindowFetcher>,
     /// Logical offset below which everything was trimmed, when no segment is left
     /// to tell.
     floor: RwLock<u64>,
@@ -254,11 +273,13 @@ pub(crate) struct SegmentTable {
 
 impl SegmentTable {
     pub(crate) fn new(open_max: usize) -> Self {
+        let windows = Arc::new(WindowCache::default());
         Self {
+            fetcher: WindowFetcher::new(Arc::clone(&windows)),
             entries: RwLock::default(),
             open: Mutex::default(),
             open_max,
-            windows: WindowCache::default(),
+            windows,
             floor: RwLock::new(0),
         }
     }
@@ -386,13 +407,27 @@ impl SegmentTable {
     /// One window of an artifact, from the cache if it was read lately.
     pub(crate) fn window(&self, artifact: &Artifact, frame: usize) -> Result<Arc<Segment>> {
         let segment_index = artifact.meta().segment_id.as_u32();
-        if let Some(window) = self.windows.get(segment_index, frame) {
+        if let Some(window) = self.kept_window(artifact, frame) {
             return Ok(window);
         }
         let window = artifact.windows(frame..frame + 1)?.into_iter().next().map(Arc::new);
         let window = window.ok_or(AofError::NoSuchRecord(artifact.meta().record_id(0)))?;
         self.windows.put(segment_index, frame, Arc::clone(&window));
         Ok(window)
+    }
+
+    /// A window that was read lately. One of a copy that was compressed differently is
+    /// none of this artifact's.
+    pub(crate) fn kept_window(&self, artifact: &Artifact, frame: usize) -> Option<Arc<Segment>> {
+        let place = artifact.index().frames.get(frame)?;
+        let window = self.windows.get(artifact.meta().segment_id.as_u32(), frame)?;
+        let range = window.window_range();
+        ((range.start, range.end - range.start) == (place.position, place.len)).then_some(window)
+    }
+
+    /// Has a window read in the background. The error is that of the last try.
+    pub(crate) fn fetch_window(&self, artifact: &Arc<Artifact>, frame: usize) -> Result<()> {
+        self.fetcher.ask(artifact, frame)
     }
 
     /// Forgets what was kept of a segment's windows.

@@ -150,9 +150,9 @@ impl AofManager {
     ) -> Result<Self> {
         config.validate()?;
         // Moving segments must not take the threads that flushing needs.
-        let jobs_max = config.tiers.as_ref().map_or(0, |tiers| match tiers.cold {
-            Some(_) => tiers.jobs_max + tiers.uploads_max,
-            None => tiers.jobs_max,
+        let jobs_max = config.tiers.as_ref().map_or(0, |tiers| {
+            let uploads = tiers.cold.as_ref().map_or(0, |_| tiers.uploads_max);
+            tiers.jobs_max + uploads + usize::from(tiers.scrub_interval_ms > 0)
         });
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.worker_threads)

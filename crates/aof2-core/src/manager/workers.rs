@@ -163,6 +163,9 @@ pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> Coo
     if coordinator.cold().is_some() {
         handle.spawn(archive_worker(Arc::clone(coordinator), stopped.clone()));
     }
+    if coordinator.config().scrub_interval_ms > 0 {
+        handle.spawn(scrub_worker(Arc::clone(coordinator), stopped.clone()));
+    }
     handle.spawn(coordinator_worker(Arc::clone(coordinator), stopped));
     CoordinatorWorker { _stop: stop }
 }
@@ -196,6 +199,32 @@ async fn archive_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Recei
                 }
             }
             if stopped.has_changed().is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Checks every copy when it is time, one segment after the other: the budget is that of
+/// all streams together.
+async fn scrub_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
+    loop {
+        let due = coordinator.pause_scrub();
+        let timer = async {
+            match due {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop(&mut stopped) => return,
+            () = coordinator.rung_scrub() => {}
+            () = timer => {}
+        }
+        while let Some(job) = coordinator.plan_scrub() {
+            let ended = tokio::task::spawn_blocking(|| job.run()).await;
+            // The runtime is shutting down.
+            if ended.is_err_and(|error| error.is_cancelled()) || stopped.has_changed().is_err() {
                 return;
             }
         }

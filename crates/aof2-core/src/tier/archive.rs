@@ -139,6 +139,7 @@ impl Coordinator {
 
     /// Everything of it that is due, on this thread, until nothing is.
     #[cfg(test)]
+    #[allow(clippy::panic)]
     pub(crate) fn settle_cold(&self) {
         for _ in 0..10_000 {
             let jobs = self.plan_cold();
@@ -302,6 +303,8 @@ pub(super) fn upload_now(
         Job::compress_now(stream, tiers, segment_id)?;
     }
     let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+    // The file may be old: what is damaged must not become the archive.
+    warm.verify(&mut |_| {})?;
     let path = warm.source().name();
     let body = ObjectBody::file(&*stream.storage, path)
         .map_err(AofError::io("open compressed segment", path))?;

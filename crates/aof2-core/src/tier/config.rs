@@ -47,10 +47,12 @@ pub struct TierConfig {
     /// How long an object stays after its segment was let go, for readers that still
     /// know it. 10 minutes by default.
     pub cold_delete_after_ms: u64,
-    /// How often every byte of the warm and cold tiers is checked against its checksum.
-    /// 0, never, by default: it costs what it reads.
+    /// How often every byte of every copy of a sealed segment is checked against its
+    /// checksum, and damage healed from another copy. Counted from the end of the last
+    /// check, or from opening the log. 0, never, by default: it costs what it reads.
     pub scrub_interval_ms: u64,
-    /// Bytes that the check reads in a second at most. 16 MiB by default.
+    /// Bytes that the check reads in a second at most, of all streams together. 16 MiB by
+    /// default.
     pub scrub_bytes_per_second: u64,
     /// Whether writers wait for the hot tier's budget. `Elastic` by default: a log that
     /// is written faster than it is compressed should not stop.

@@ -35,6 +35,8 @@ pub(crate) struct Coordinator {
     bell: Notify,
     /// The same for what concerns the object store.
     cold_bell: Notify,
+    /// A stream was opened that wants to be scrubbed.
+    scrub_bell: Notify,
     /// Whether readers hold what should leave; nobody rings when they let go.
     is_held_back: AtomicBool,
 }
@@ -73,6 +75,7 @@ impl Coordinator {
             streams: Mutex::default(),
             bell: Notify::new(),
             cold_bell: Notify::new(),
+            scrub_bell: Notify::new(),
             is_held_back: AtomicBool::new(false),
         })
     }
@@ -116,6 +119,15 @@ impl Coordinator {
     /// Completes when there may be something to do with the object store.
     pub(crate) async fn rung_cold(&self) {
         self.cold_bell.notified().await;
+    }
+
+    pub(super) fn ring_scrub(&self) {
+        self.scrub_bell.notify_one();
+    }
+
+    /// Completes when there may be something to scrub.
+    pub(crate) async fn rung_scrub(&self) {
+        self.scrub_bell.notified().await;
     }
 
     /// Completes when there may be something to do.

@@ -16,7 +16,7 @@ fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 impl Aof {
-    fn stream_tiers(&self) -> Result<&StreamTiers> {
+    pub(super) fn stream_tiers(&self) -> Result<&StreamTiers> {
         self.stream().check_not_forked()?;
         if self.is_closed() {
             return Err(AofError::Closed);

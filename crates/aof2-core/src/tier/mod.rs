@@ -17,6 +17,7 @@ mod jobs;
 mod pins;
 mod plan;
 mod reader;
+mod scrub;
 mod status;
 mod stream;
 
@@ -32,5 +33,9 @@ pub use cold::{
 };
 pub(crate) use coordinator::Coordinator;
 pub use reader::{archived_streams, archived_streams_on};
+pub use scrub::{
+    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
+    ScrubUnreached,
+};
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;

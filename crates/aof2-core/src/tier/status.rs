@@ -19,6 +19,10 @@ pub(super) struct TierCounters {
     pub(super) cold_missing: AtomicU64,
     pub(super) warm_evictions: AtomicU64,
     pub(super) deletes: AtomicU64,
+    pub(super) scrubbed_bytes: AtomicU64,
+    pub(super) scrubbed_segments: AtomicU64,
+    pub(super) damage_found: AtomicU64,
+    pub(super) healed: AtomicU64,
     uploads: AtomicU64,
     uploaded_bytes: AtomicU64,
     upload_ns: AtomicU64,
@@ -75,6 +79,10 @@ impl TierCounters {
             deletes: load(&self.deletes),
             cold_failures: load(&self.cold_failures),
             cold_missing: load(&self.cold_missing),
+            scrubbed_bytes: load(&self.scrubbed_bytes),
+            scrubbed_segments: load(&self.scrubbed_segments),
+            damage_found: load(&self.damage_found),
+            healed: load(&self.healed),
         }
     }
 }
@@ -112,6 +120,14 @@ pub struct TierMetrics {
     pub cold_failures: u64,
     /// Segments that should be in the object store and were not.
     pub cold_missing: u64,
+    /// Bytes that scrubs read.
+    pub scrubbed_bytes: u64,
+    /// Segments whose copies scrubs checked.
+    pub scrubbed_segments: u64,
+    /// Copies that scrubs found damaged or gone.
+    pub damage_found: u64,
+    /// Those of them that were replaced.
+    pub healed: u64,
 }
 
 /// What the object store holds of a stream, and how it answers.
@@ -162,6 +178,11 @@ pub struct TierStatus {
     pub pinned_segments: u64,
     /// Segments that somebody asked to come back.
     pub activations_pending: u64,
+    /// Segments with a copy that the last check found damaged and could not heal.
+    pub needs_repair_segments: u64,
+    /// When the last scrub of everything ended, milliseconds since the epoch; `None` if
+    /// none did yet.
+    pub last_scrub_ms: Option<u64>,
     /// What moved.
     pub metrics: TierMetrics,
 }
@@ -176,6 +197,8 @@ impl TierStatus {
             cold: Self::cold_of(tiers, stream),
             pinned_segments: tiers.pinned.lock().len() as u64,
             activations_pending: tiers.activations.lock().len() as u64,
+            needs_repair_segments: tiers.scrub.needs_repair(stream),
+            last_scrub_ms: tiers.scrub.completed_ms(),
             metrics: tiers.counters.snapshot(),
             ..Self::default()
         };
@@ -259,6 +282,7 @@ impl TierStatus {
         );
         line("counter", "hydrations_total", "Segments that came back.", m.hydrations as f64);
         line("counter", "hydration_seconds_total", "Time spent on it.", m.hydration_seconds);
+        self.add_scrub(&mut line);
         if let Some(limit) = self.warm_bytes_max {
             line("gauge", "warm_bytes_max", "Limit of all streams.", limit as f64);
         }
@@ -271,6 +295,29 @@ impl TierStatus {
         text
     }
 }
+
+impl TierStatus {
+    fn add_scrub(&self, line: &mut impl FnMut(&str, &str, &str, f64)) {
+        let m = &self.metrics;
+        line("counter", "scrubbed_bytes_total", "Bytes checked.", m.scrubbed_bytes as f64);
+        line("counter", "scrubbed_segments_total", "Segments checked.", m.scrubbed_segments as f64);
+        line("counter", "damage_found_total", "Damaged copies found.", m.damage_found as f64);
+        line("counter", "healed_total", "Damaged copies replaced.", m.healed as f64);
+        line(
+            "gauge",
+            "needs_repair_segments",
+            "Segments with damage that was not healed.",
+            self.needs_repair_segments as f64,
+        );
+        if let Some(ms) = self.last_scrub_ms {
+            let seconds = ms as f64 / 1e3;
+            line("gauge", "last_scrub_timestamp_seconds", "When everything was checked.", seconds);
+        }
+    }
+}
+
+/// One figure of a kind of request.
+type Figure = fn(&OpMetrics) -> f64;
 
 impl ColdStatus {
     fn add_prometheus(&self, m: &TierMetrics, line: &mut impl FnMut(&str, &str, &str, f64)) {
@@ -308,7 +355,7 @@ impl ColdStatus {
 
     /// Requests by what they asked for.
     fn add_requests(&self, label: &str, text: &mut String) {
-        let kinds: [(&str, &str, fn(&OpMetrics) -> f64); 4] = [
+        let kinds: [(&str, &str, Figure); 4] = [
             ("object_requests_total", "Requests sent.", |op| op.requests as f64),
             ("object_retries_total", "Those that were not the first try.", |op| op.retries as f64),
             ("object_failures_total", "Requests that failed.", |op| op.failures as f64),

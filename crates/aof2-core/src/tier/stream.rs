@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -13,14 +14,18 @@ use super::backoff::Backoff;
 use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
+use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
-use crate::format::ArtifactIndex;
-use crate::format::SegmentId;
+use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
-use crate::log::{Layout, SegmentStore, Stream};
+use crate::log::{Comeback, Layout, SegmentStore, Stream};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
+
+/// How long a scan waits for a segment. Longer than a large one takes from a slow
+/// network; with no room at all it would be for ever.
+const BRING_BACK_WAIT: Duration = Duration::from_secs(30);
 
 /// What the coordinator knows of a stream, and what the stream asks of it.
 #[derive(Debug)]
@@ -42,6 +47,7 @@ pub(crate) struct StreamTiers {
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
+    pub(super) scrub: ScrubState,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
@@ -70,6 +76,7 @@ impl StreamTiers {
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
+            scrub: ScrubState::default(),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             settled: AtomicBool::new(false),
             reach,
@@ -85,6 +92,9 @@ impl StreamTiers {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
         self.load_pins(stream);
+        let interval_ms = self.coordinator.config().scrub_interval_ms;
+        self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
+        self.coordinator.ring_scrub();
         self.ring();
     }
 
@@ -153,6 +163,16 @@ impl StreamTiers {
         asked
     }
 
+    /// Whether a segment can come back without another leaving.
+    fn has_room_for(&self, segment_id: SegmentId) -> bool {
+        let Some(stream) = self.stream() else { return false };
+        let Ok(entry) = stream.sealed_entry(segment_id) else { return false };
+        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
+        let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
+        let own = self.hot_bytes.is_none_or(|limit| fits(self.used.load(Ordering::Acquire), limit));
+        own && fits(self.coordinator.used(), self.coordinator.config().hot_bytes)
+    }
+
     /// Something may be done that could not before.
     pub(super) fn ring_again(&self) {
         self.coordinator.ring();
@@ -172,6 +192,32 @@ impl SegmentStore for StreamTiers {
             Some(cold) => Ok(cold.source(index, epoch)),
             // An earlier writer had a cold tier: the log says where.
             None => self.reach.cold_source(index, epoch),
+        }
+    }
+
+    fn cold_index(&self, stream_id: StreamId, name: &ColdTailName) -> Option<ArtifactIndex> {
+        match self.coordinator.cold() {
+            Some(cold) => cold.index_named(stream_id, name),
+            None => self.reach.cold_index(stream_id, name),
+        }
+    }
+
+    fn bring_back(&self, segment_id: SegmentId) -> Comeback {
+        let deadline = Instant::now().checked_add(BRING_BACK_WAIT);
+        match self.ask(segment_id, Priority::Wanted).and_then(|asked| asked.wait(deadline)) {
+            Ok(_) => Comeback::There,
+            Err(AofError::Timeout { .. }) => Comeback::Late,
+            Err(error) => {
+                tracing::debug!(%error, segment = segment_id.as_u64(), "read where it is");
+                Comeback::Refused
+            }
+        }
+    }
+
+    fn prefetch(&self, segment_id: SegmentId, if_room: bool) {
+        if !if_room || self.has_room_for(segment_id) {
+            // A refusal leaves it where it is, and it is read there.
+            let _ = self.ask(segment_id, Priority::Prefetch);
         }
     }
 

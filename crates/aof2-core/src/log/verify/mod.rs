@@ -35,6 +35,8 @@ pub use report::{
     VerifyProgress, VerifyReport,
 };
 
+pub(in crate::log) use rewrite::Quarantine;
+
 use super::layout::Layout;
 use crate::error::{AofError, Result};
 use crate::io::{Clock, OsStorage, Storage, SystemClock};

@@ -26,9 +26,9 @@ const COPY_LEN: usize = 1 << 20;
 const GAP_LEN_MAX: u32 = 4 << 20;
 
 /// Where originals go.
-pub(super) struct Quarantine<'a> {
-    pub(super) storage: &'a dyn Storage,
-    pub(super) layout: &'a Layout,
+pub(in crate::log) struct Quarantine<'a> {
+    pub(in crate::log) storage: &'a dyn Storage,
+    pub(in crate::log) layout: &'a Layout,
 }
 
 impl Quarantine<'_> {
@@ -57,7 +57,7 @@ impl Quarantine<'_> {
     }
 
     /// Moves the file out of the log.
-    pub(super) fn take(&self, path: &Path) -> Result<PathBuf> {
+    pub(in crate::log) fn take(&self, path: &Path) -> Result<PathBuf> {
         let dir = self.ensure()?;
         for target in candidates(&dir, path) {
             if self.exists(&target)? {

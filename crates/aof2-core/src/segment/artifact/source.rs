@@ -22,6 +22,8 @@ pub trait ArtifactSource: Send + Sync + Debug {
     fn announce(&self, range: Range<u64>) {
         let _ = range;
     }
+    /// Says that nothing that was announced will be read.
+    fn forget(&self) {}
 }
 
 /// An artifact in a local file.

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use super::source::ColdSource;
 use crate::error::{AofError, Result};
 use crate::format::{
-    ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, ArtifactMetadata, ColdKey, ColdLocation, SegmentId,
-    StreamId, StreamIdentity,
+    ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, ArtifactMetadata, ColdKey, ColdLocation, ColdTailName,
+    SegmentId, StreamId, StreamIdentity,
 };
 use crate::io::object::{
     BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectError, ObjectErrorKind,
@@ -153,6 +153,11 @@ impl ColdTier {
         }))
     }
 
+    /// How long the object is; `None` when there is none.
+    pub(crate) fn len_of(&self, key: &str) -> ObjectResult<Option<u64>> {
+        Ok(self.store.head(key)?.map(|head| head.len))
+    }
+
     /// The segments of a stream, in order, the uploads of each in order.
     pub(crate) fn list(&self, stream_id: StreamId) -> ObjectResult<Vec<ArchivedObject>> {
         let entries = self.store.list(&self.stream_prefix(stream_id))?;
@@ -195,6 +200,34 @@ impl ColdTier {
             }
         }
         Ok(())
+    }
+
+    /// The index of one object.
+    pub(crate) fn index_of(
+        &self,
+        stream_id: StreamId,
+        segment_id: SegmentId,
+        epoch: u32,
+    ) -> Result<ArtifactIndex> {
+        let key = self.key(stream_id, segment_id, epoch);
+        let missing = || self.not_ours(&key, "it is missing");
+        let len = self.len_of(&key)?.ok_or_else(missing)?;
+        let mut found = Err(missing());
+        self.indexes(stream_id, &[ArchivedObject { segment_id, epoch, len }], |_, index| {
+            found = index;
+            Ok(())
+        })?;
+        found
+    }
+
+    /// The index of the object that a kept end is of; `None` if it cannot be had.
+    pub(crate) fn index_named(
+        &self,
+        stream_id: StreamId,
+        name: &ColdTailName,
+    ) -> Option<ArtifactIndex> {
+        let found = self.index_of(stream_id, name.artifact.segment_id, name.epoch);
+        found.inspect_err(|error| tracing::warn!(%error, "an index cannot be fetched")).ok()
     }
 
     fn decode(&self, key: &str, mut tail: Vec<u8>, len: u64) -> Result<ArtifactIndex> {

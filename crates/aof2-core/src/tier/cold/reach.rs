@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::bucket::ColdTier;
 use super::place;
 use crate::error::{AofError, Result};
-use crate::format::ArtifactIndex;
+use crate::format::{ArtifactIndex, ColdTailName, StreamId};
 use crate::io::Storage;
 use crate::log::{Layout, SegmentStore};
 use crate::segment::ArtifactSource;
@@ -57,6 +57,10 @@ impl ReachStore {
 impl SegmentStore for ReachStore {
     fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>> {
         Ok(self.tier()?.source(index, epoch))
+    }
+
+    fn cold_index(&self, stream_id: StreamId, name: &ColdTailName) -> Option<ArtifactIndex> {
+        self.tier().ok()?.index_named(stream_id, name)
     }
 
     fn admits(&self, _bytes: u64) -> bool {

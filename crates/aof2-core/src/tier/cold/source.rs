@@ -80,6 +80,10 @@ impl ArtifactSource for ColdSource {
         &self.name
     }
 
+    fn forget(&self) {
+        self.ahead.lock().clear();
+    }
+
     fn announce(&self, range: Range<u64>) {
         let mut ahead = self.ahead.lock();
         let is_known =

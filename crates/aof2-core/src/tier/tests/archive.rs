@@ -315,3 +315,83 @@ fn what_was_archived_survives_any_cut_and_any_loss() {
         explore(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+/// A day of writing, reading and asking for segments, with a bucket that fails now and
+/// then: whenever the background has had its turn and the bucket answered, both local
+/// tiers are within their budgets.
+#[test]
+fn local_budgets_hold_whenever_the_bucket_answers() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (mut rng, mut promise) = (Rng(11), Promise::default());
+    let mut settled = 0;
+    for step in 0..3_000 {
+        if step % 300 == 100 {
+            bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Throttled)));
+        }
+        if step % 300 == 200 {
+            bucket.clear_faults();
+        }
+        world.step(&mut rng, &mut promise).unwrap();
+        world.note(&mut promise);
+        if rng.below(10) == 0 && step % 300 < 100 {
+            sim.clock().advance_ms(100);
+            world.coordinator.settle();
+            world.coordinator.settle_cold();
+            let status = world.tiers.status();
+            assert!(status.hot_bytes <= 4 * SEGMENT, "step {step}: {status:?}");
+            assert!(status.warm_bytes <= 2 << 10, "step {step}: {status:?}");
+            settled += 1;
+        }
+    }
+    assert!(settled > 50);
+    let status = world.tiers.status();
+    assert!(status.metrics.warm_evictions > 50 && status.metrics.cold_failures > 0, "{status:?}");
+    let end = world.stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// A disk that is full in the middle of any move: the move fails, nothing is lost, and
+/// it is done once there is room.
+#[test]
+fn a_full_disk_stops_moves_and_loses_nothing() {
+    for seed in 0..setting("AOF2_FULL_DISKS", 40) {
+        let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+        sim.clock().set_step_ns(1_000);
+        let world = open(&sim, &bucket).unwrap();
+        let (mut rng, mut promise) = (Rng(seed), Promise::default());
+        for _ in 0..150 {
+            world.step(&mut rng, &mut promise).unwrap();
+        }
+        world.stream.flush_in_background().unwrap();
+        let end = world.stream.durable.count();
+        sim.set_capacity_len(Some(sim.used_len() + rng.below(60_000)));
+        for _ in 0..20 {
+            sim.clock().advance_ms(20);
+            world.coordinator.plan().into_iter().for_each(|job| job.run());
+            world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+            let sealed = world.stream.table.snapshot();
+            let away = sealed.iter().find(|e| !e.is_hot()).map(|e| e.meta.segment_id);
+            if let Some(id) = away {
+                let _ = world.stream.hydrate(id);
+            }
+        }
+        world.check(&mut promise.clone(), end).unwrap_or_else(|e| panic!("seed {seed}, full: {e}"));
+        sim.set_capacity_len(None);
+        if world.stream.is_stopped() {
+            // A directory that could not be synced: opened again, it is all there.
+            drop(world);
+            let again = open(&sim.image().after_kill(), &bucket).unwrap();
+            again.check(&mut promise, end).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            continue;
+        }
+        sim.clock().advance_ms(100);
+        world.coordinator.settle();
+        world.coordinator.settle_cold();
+        let status = world.tiers.status();
+        let waiting = status.cold.map_or(0, |cold| cold.uploads_pending);
+        assert_eq!(waiting, 0, "seed {seed}: {:?}", world.tiers.status());
+        world.check(&mut promise, end).unwrap_or_else(|e| panic!("seed {seed}, after: {e}"));
+    }
+}

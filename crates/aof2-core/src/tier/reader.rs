@@ -65,9 +65,7 @@ impl AofReader {
 /// The streams that were archived below `s3://bucket/prefix`, by name. Credentials and
 /// endpoint are those of this process.
 pub fn archived_streams(url: &str) -> Result<Vec<StreamIdentity>> {
-    let mut streams = ColdTier::open(&ColdConfig::new(url))?.streams()?;
-    streams.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(streams)
+    ColdTier::open(&ColdConfig::new(url))?.streams()
 }
 
 /// [`archived_streams`] of any object store.
@@ -75,7 +73,5 @@ pub fn archived_streams_on(
     store: Arc<dyn ObjectStore>,
     cold: &ColdConfig,
 ) -> Result<Vec<StreamIdentity>> {
-    let mut streams = ColdTier::on(store, cold)?.streams()?;
-    streams.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(streams)
+    ColdTier::on(store, cold)?.streams()
 }

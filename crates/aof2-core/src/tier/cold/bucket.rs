@@ -301,7 +301,7 @@ impl ColdTier {
         }
     }
 
-    /// The streams that were archived below the prefix.
+    /// The streams that were archived below the prefix, by name.
     pub(crate) fn streams(&self) -> Result<Vec<StreamIdentity>> {
         let prefix = match self.url.prefix.is_empty() {
             true => String::new(),
@@ -317,6 +317,7 @@ impl ColdTier {
                 streams.extend(self.identity(StreamId::from_u64(id))?);
             }
         }
+        streams.sort_by(|a: &StreamIdentity, b| a.name.cmp(&b.name));
         Ok(streams)
     }
 }

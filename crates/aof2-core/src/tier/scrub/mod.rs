@@ -19,10 +19,6 @@ mod report;
 mod run;
 mod saved;
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-mod tests;
-
 pub(super) use background::ScrubState;
 pub use options::ScrubOptions;
 pub use report::{

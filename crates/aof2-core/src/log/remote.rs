@@ -117,7 +117,7 @@ impl Remote {
         let same_count = same.count();
         let kept: Vec<_> = left.iter().take(same_count).map(|e| Arc::clone(e)).collect();
         let after = kept.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
-        let found = self.load(&entries, listed.get(same_count..).unwrap_or_default())?;
+        let found = self.load(listed.get(same_count..).unwrap_or_default())?;
         let (new, _) = settle(&OsStorage, self.identity.stream_id, &found, found.len(), after)?;
         let replaced = left.iter().skip(same_count).map(|e| e.meta.segment_id.as_u32());
         let replaced: Vec<u32> = replaced.collect();
@@ -128,10 +128,10 @@ impl Remote {
     }
 
     /// What each object is, from what is known of it or else its end.
-    fn load(&self, known: &[Arc<SegmentEntry>], objects: &[ArchivedObject]) -> Result<Vec<Found>> {
+    fn load(&self, objects: &[ArchivedObject]) -> Result<Vec<Found>> {
         let artifact_of = |object: &ArchivedObject| {
-            let entry = known.iter().find(|entry| is_known(entry, object))?;
-            entry.away_copies().cold
+            let entry = self.table.find(object.segment_id.as_u32())?;
+            is_known(&entry, object).then(|| entry.away_copies().cold).flatten()
         };
         let mut found: BTreeMap<SegmentId, Found> = BTreeMap::new();
         let mut wanted = Vec::new();

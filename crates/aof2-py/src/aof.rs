@@ -649,6 +649,13 @@ impl Aof {
     ///
     /// `ColdError` if the object store cannot be reached. Ctrl-C ends the wait; the upload
     /// goes on.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.Aof.open("data/orders", tiers=aof2.Tiers()) as orders:
+    /// ...     orders.upload(0)
+    /// Traceback (most recent call last):
+    ///     ...
+    /// aof2._errors.InvalidConfig: cold: this log was opened without a cold tier
     fn upload(&self, py: Python<'_>, segment_id: &Bound<'_, PyAny>) -> PyResult<u64> {
         let log = self.live()?.clone();
         let segment_id = unsigned("segment_id", segment_id)?;

@@ -60,6 +60,11 @@ impl Moves {
         Moving { moves: self, segment_id }
     }
 
+    /// Segments that are moving now.
+    pub(crate) fn busy(&self) -> BTreeSet<SegmentId> {
+        self.busy.lock().clone()
+    }
+
     /// Waits until nobody moves anything.
     pub(crate) fn drain(&self) {
         let mut busy = self.busy.lock();

@@ -501,6 +501,9 @@ impl Stream {
     }
 
     fn compare_in(&self, state: &mut State) -> Result<Vec<Divergence>> {
+        // A segment that comes back has its file before it is recorded. Whatever begins
+        // later cannot record anything until we are done.
+        let moving = self.moves.busy();
         let survey = Survey::take(&*self.storage, &self.layout, &*self.store)?;
         let mut files: Vec<ScannedSegment> = survey
             .found
@@ -522,7 +525,12 @@ impl Stream {
             files.push(unsealed(&active.meta));
         }
         let manifest = state.manifest()?;
-        let found = manifest.with_index(|index| find_divergences(index, &files));
+        let mut found = manifest.with_index(|index| find_divergences(index, &files));
+        let still_moving = self.moves.busy();
+        found.retain(|divergence| {
+            let id = &divergence.segment_id;
+            !moving.contains(id) && !still_moving.contains(id)
+        });
         manifest.set_shadow_divergence(found.len() as u64);
         Ok(found)
     }

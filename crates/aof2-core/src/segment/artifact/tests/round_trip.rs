@@ -181,6 +181,9 @@ fn many_frames_are_few_reads() {
     artifact.verify(&mut |_| {}).unwrap();
     // 12 MB, four at a time.
     assert_eq!(memory.take_reads(), 3);
+    // Whoever goes through all of it says what comes next, each time but the last.
+    let ahead = std::mem::take(&mut *memory.announced.lock());
+    assert!(ahead.len() == 2 && ahead[0].end > ahead[1].start, "{ahead:?}");
     artifact.announce(1..3);
     let frames = &artifact.index().frames;
     let announced = frames[1].compressed_offset..frames[2].compressed_end();

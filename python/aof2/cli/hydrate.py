@@ -16,9 +16,10 @@ from aof2.cli.output import Output
 )
 @moving_arguments
 def command(log: str, segments: tuple[int, ...], all_of_them: bool, as_json: bool) -> None:
-    """Bring compressed segments back as files, from the disk or the object store.
+    """Bring compressed segments back as files.
 
-    The file is the one that was compressed, byte by byte, and its checksum is verified.
+    From the local disk, or from the object store if only that has them. The file is the
+    one that was compressed, byte by byte, and its checksum is verified.
     The compressed copy stays, so that leaving again costs nothing. Needs the writer
     lock. A writer that is opened with tiers keeps to its budget: what is too much leaves
     again.

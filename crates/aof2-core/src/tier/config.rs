@@ -121,6 +121,8 @@ impl TierConfig {
             return invalid("scrub_bytes_per_second", "must be at least 1");
         }
         if let Some(cold) = &self.cold {
+            // As given, and as the environment changes it.
+            cold.validate()?;
             cold.clone().with_env()?.validate()?;
         }
         if !(1..=19).contains(&self.compression_level) {

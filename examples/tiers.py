@@ -42,8 +42,9 @@ def main() -> None:
 
             log.hydrate(0)  # the same file again
             print("one hydrated:   ", where(log))
-            log.pin(0)  # stays whatever the budget, until it is unpinned or the log is closed
+            log.pin(0)  # stays whatever the budget, also when the log is opened again
             print("pinned:", log.tiers().pinned_segments)
+            log.unpin(0)
 
         # A budget does it by itself. This one has no room for any sealed segment, and a
         # strict writer waits until what is too much has left.

@@ -165,7 +165,7 @@ def test_ids(quiet: aof2.Aof) -> None:
 
 def test_words(quiet: aof2.Aof) -> None:
     log: Any = quiet
-    refuses(ValueError, "level", lambda: log.wait("archived", 0))
+    refuses(ValueError, "level", lambda: log.wait("stored", 0))
     refuses(TypeError, "level", lambda: log.wait(0, 0))
     refuses(ValueError, "action", lambda: log.apply_retention(action="burn"))
     refuses(TypeError, "action", lambda: log.apply_retention(action=1))

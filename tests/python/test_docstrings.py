@@ -57,10 +57,22 @@ def test_everything_one_calls_or_holds_has_an_example() -> None:
         "PendingDelete",
         "PendingUpload",
         "Problem",
+        "ScrubFinding",
+        "ScrubProgress",
+        "ScrubReport",
+        "ScrubUnreached",
         "SegmentCheck",
     }
     # tests/tiers/test_bucket.py has what needs a server.
-    in_a_bucket = {"MissingSegment", "RestoreProgress", "RestoreReport", "archived", "restore"}
+    in_a_bucket = {
+        "ColdLocation",
+        "ColdStatus",
+        "MissingSegment",
+        "RestoreProgress",
+        "RestoreReport",
+        "archived",
+        "restore",
+    }
     missing = [
         name
         for name, value in PUBLIC.items()
@@ -69,7 +81,7 @@ def test_everything_one_calls_or_holds_has_an_example() -> None:
         and not is_property(value)
         and not (isinstance(value, type) and issubclass(value, aof2.Error))
         and not name.startswith(("RecordIds.", "VerifyReport.", "RepairReport."))
-        and not name.startswith(("ManifestReport.", "RestoreReport."))
+        and not name.startswith(("ManifestReport.", "RestoreReport.", "ScrubReport."))
         and name not in {"ReadableLog"}
     ]
     assert missing == []

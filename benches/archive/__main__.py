@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import aof2
-from aof2.demo.object_store import S3Server
+from aof2.demo.object_store import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
 
 SEGMENT_BYTES = 16 << 20
 RECORD_BYTES = 64 << 10
@@ -114,7 +114,12 @@ def download(scratch: Path, n: int) -> float:
 
 def s5cmd(server: S3Server, *arguments: str) -> float:
     program = Path(sys.executable).parent / "s5cmd"
-    env = os.environ | {"S3_ENDPOINT_URL": server.endpoint}
+    env = os.environ | {
+        "S3_ENDPOINT_URL": server.endpoint,
+        "AWS_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+    }
     started = perf_counter()
     subprocess.run([str(program), *arguments], env=env, check=True, stdout=subprocess.DEVNULL)
     return perf_counter() - started

@@ -146,3 +146,57 @@ def test_a_terminal_shows_tables_and_how_far_it_is(log: Path) -> None:
     assert "compressing" in shown
     assert "3 segments left the hot tier" in shown
     assert "ratio" in on_terminal("tiers", log).ok().text
+
+
+def test_pins_last_until_they_are_removed(log: Path) -> None:
+    run("evict", log, "--all").ok()
+    assert run("pin", log, 1).ok().text == "1 segment pinned, 1 segment pinned now\n"
+    assert residencies(log) == ["warm", "hot", "warm", "hot"]
+    assert run("pin", "--json", log, 0, 1).ok().json() == {"changed_count": 1, "pinned_count": 2}
+    assert run("pin", "--remove", log, 0, 2).ok().text == (
+        "1 segment unpinned, 1 segment pinned now\n"
+    )
+    result = run("pin", "--json", log, 9)
+    assert (result.code, result.error()["kind"]) == (2, "no_such_segment")
+    assert run("pin", log).code == 1
+
+
+def damage(file: Path) -> None:
+    """Flip a byte in the first frame of a compressed segment."""
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_scrub_heals_a_compressed_copy_from_the_file(log: Path) -> None:
+    run("evict", log, 0, 1).ok()
+    run("hydrate", log, 0).ok()
+    assert run("scrub", log).ok().text.startswith("clean: 4 copies of 3 segments, ")
+    damage(sorted((log / "warm").glob("*.zst"))[0])
+    looked = run("scrub", "--no-heal", "--tier", "warm", "--json", log)
+    assert looked.code == 5
+    found = looked.json()
+    assert [f["outcome"] for f in found["findings"]] == ["damaged"]
+    assert (found["findings"][0]["segment_id"], found["findings"][0]["tier"]) == (0, "warm")
+    assert run("scrub", log).ok().text.splitlines()[1].split("\t")[:3] == ["0", "warm", "healed"]
+    assert any((log / "quarantine").iterdir())
+    assert run("scrub", log).ok().text.startswith("clean: ")
+    run("verify", log).ok()
+
+
+def test_a_scrub_says_what_it_cannot_heal(log: Path) -> None:
+    run("evict", log, 0).ok()
+    damage(sorted((log / "warm").glob("*.zst"))[0])
+    result = run("scrub", "--json", log)
+    assert result.code == 5
+    [finding] = result.json()["findings"]
+    assert (finding["outcome"], finding["healed_from"]) == ("needs_repair", None)
+    assert finding["unreadable"] == [[0, 50]]
+
+
+def test_an_upload_needs_to_know_where_to(log: Path) -> None:
+    result = run("upload", "--json", log, "--all")
+    assert result.code == 1
+    assert "--cold" in str(result.error())
+    result = run("upload", "--json", log, "--all", "--cold", "bucket")
+    assert (result.code, result.error()["kind"]) == (1, "invalid_config")

@@ -395,3 +395,36 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
         world.check(&mut promise, end).unwrap_or_else(|e| panic!("seed {seed}, after: {e}"));
     }
 }
+
+/// Whoever asks, and whatever the plan says: the last copy of a segment stays.
+#[test]
+fn the_last_copy_stays_in_every_tier() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let stream = &world.stream;
+    let mut promise = Promise::default();
+    let mut rng = Rng(3);
+    while stream.table.snapshot().iter().filter(|e| e.sealed_info().is_some()).count() < 2 {
+        world.append(&mut rng, &mut promise).unwrap();
+        stream.flush_in_background().unwrap();
+        stream.finalize_step().unwrap();
+    }
+    let id = SegmentId::from_u64(0);
+    let refused = |result: Result<u64, AofError>| {
+        assert!(matches!(result, Err(AofError::LastCopy(_))), "{result:?}");
+    };
+    refused(stream.evict_hot(id));
+    let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
+    stream.compress(id, 1, &options).unwrap();
+    stream.evict_hot(id).unwrap();
+    refused(stream.evict_warm(id));
+    world.coordinator.settle_cold();
+    let entry = stream.sealed_entry(id).unwrap();
+    assert!(entry.away_copies().cold.is_some());
+    stream.evict_warm(id).unwrap();
+    let key = stream.cold_key(&entry).unwrap();
+    refused(stream.lose_cold(id, &key).map(|()| 0));
+    let end = stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}

@@ -200,3 +200,15 @@ def test_an_upload_needs_to_know_where_to(log: Path) -> None:
     assert "--cold" in str(result.error())
     result = run("upload", "--json", log, "--all", "--cold", "bucket")
     assert (result.code, result.error()["kind"]) == (1, "invalid_config")
+
+
+def test_a_store_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOF2_COLD_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("AOF2_COLD_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AOF2_COLD_SECRET_ACCESS_KEY", "nothing")
+    result = run("info", "--json", "s3://bucket/logs/events")
+    assert result.code == 4
+    error = result.error()
+    assert (error["kind"], error["operation"]) == ("cold_unavailable", "list")
+    assert "AOF2_COLD_ENDPOINT" in error["hint"]
+    assert "DispatchFailure" not in error["message"]

@@ -175,6 +175,8 @@ def _of_log(error: BaseException) -> Failure:
             return Failure(ExitCode.IO, "poisoned", message, hint, details)
         case aof2.Timeout() | aof2.WouldBlock():
             return Failure(ExitCode.IO, "timeout", message, "try again", details)
+        case aof2.ColdError():
+            return _of_store(error)
         case OSError():
             return _of_system(error)
     return Failure(ExitCode.IO, "error", message, "", details)
@@ -193,6 +195,23 @@ def _attributes(error: BaseException, *names: str) -> dict[str, Any]:
 _NOT_PERMITTED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NOT_FOUND = {errno.ENOENT, errno.ENOTDIR}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def _of_store(error: Any) -> Failure:
+    """Describe what an object store refused."""
+    details = _attributes(error, "operation", "key")
+    kind = f"cold_{error.kind}"
+    match error.kind:
+        case "denied":
+            hint = "the credentials are looked for where the AWS tools look for them"
+            return Failure(ExitCode.NOT_PERMITTED, kind, str(error), hint, details)
+        case "not_found":
+            hint = "check the bucket and the address"
+            return Failure(ExitCode.NOT_FOUND, kind, str(error), hint, details)
+        case "unavailable" | "timeout" | "throttled":
+            hint = "check AOF2_COLD_ENDPOINT and the network, then run it again"
+            return Failure(ExitCode.IO, kind, str(error), hint, details)
+    return Failure(ExitCode.IO, kind, str(error), "", details)
 
 
 def _of_system(error: OSError) -> Failure:

@@ -1,7 +1,7 @@
 //! What an answer of the SDK means.
 
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
 
 use crate::io::object::{ObjectError, ObjectErrorKind, ObjectOp};
@@ -23,7 +23,7 @@ where
             let message = answer.err().message().unwrap_or_default();
             let (kind, is_retryable) = kind_of_answer(status, code);
             let detail = if code.is_empty() && status < 300 {
-                format!("{status}: {}", DisplayErrorContext(answer.err()))
+                format!("{status}: {}", told(answer.err()))
             } else {
                 format!("{status} {code}: {message}")
             };
@@ -41,20 +41,29 @@ where
             new(ObjectErrorKind::Timeout, "the connection timed out")
         }
         SdkError::DispatchFailure(failure) if failure.is_io() => {
-            new(ObjectErrorKind::Unavailable, &DisplayErrorContext(error).to_string())
+            new(ObjectErrorKind::Unavailable, &told(error))
         }
-        SdkError::ResponseError(_) => {
-            new(ObjectErrorKind::Unavailable, &DisplayErrorContext(error).to_string())
-        }
+        SdkError::ResponseError(_) => new(ObjectErrorKind::Unavailable, &told(error)),
         // No request was sent: no credentials, or none that can be used.
-        _ if is_about_credentials(error) => {
-            new(ObjectErrorKind::Denied, &DisplayErrorContext(error).to_string())
-        }
-        SdkError::DispatchFailure(_) => {
-            new(ObjectErrorKind::Unavailable, &DisplayErrorContext(error).to_string())
-        }
-        _ => new(ObjectErrorKind::InvalidRequest, &DisplayErrorContext(error).to_string()),
+        _ if is_about_credentials(error) => new(ObjectErrorKind::Denied, &told(error)),
+        SdkError::DispatchFailure(_) => new(ObjectErrorKind::Unavailable, &told(error)),
+        _ => new(ObjectErrorKind::InvalidRequest, &told(error)),
     }
+}
+
+/// An error and what caused it, as a person reads it.
+fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Some repeat what caused them.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The kind, and whether to try again where the kind does not say.

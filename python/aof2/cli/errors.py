@@ -200,8 +200,9 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 def _of_store(error: Any) -> Failure:
     """Describe what an object store refused."""
     details = _attributes(error, "operation", "key")
-    kind = f"cold_{error.kind}"
-    match error.kind:
+    told = getattr(error, "kind", "error")
+    kind = f"cold_{told}"
+    match told:
         case "denied":
             hint = "the credentials are looked for where the AWS tools look for them"
             return Failure(ExitCode.NOT_PERMITTED, kind, str(error), hint, details)

@@ -100,7 +100,7 @@ impl Tiers {
             archive_after_ms = None, uploads_max = None, cold_delete_after_ms = None,
             cold_endpoint = None, cold_region = None, cold_path_style = None, cold_sse = None,
             cold_metadata = None, scrub_interval_ms = None, scrub_bytes_per_second = None),
-        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=2, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
+        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=1, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(

@@ -404,7 +404,7 @@ class Tiers:
         retry_ms_max: SupportsIndex = 60000,
         warm_min_ms: SupportsIndex = 0,
         archive_after_ms: SupportsIndex = 300000,
-        uploads_max: SupportsIndex = 1,
+        uploads_max: SupportsIndex = 2,
         cold_delete_after_ms: SupportsIndex = 600000,
         cold_endpoint: str | None = None,
         cold_region: str | None = None,

@@ -32,7 +32,7 @@ const POLICIES: [(&str, AdmissionPolicy); 2] =
 /// cold is "s3://bucket/prefix". Every sealed segment is uploaded there, and the one that
 /// is being written is sealed after archive_after_ms (0: never). With it, warm_bytes is
 /// the budget of the compressed files, each of which stays for warm_min_ms at least.
-/// uploads_max segments are on their way at a time; an object stays for
+/// A log uploads one segment after the other, all logs uploads_max at a time; an object stays for
 /// cold_delete_after_ms when its segment was let go. cold_endpoint, cold_region,
 /// cold_path_style and cold_sse ("none", "s3", "kms", "kms:KEY" or "customer") say how to
 /// reach the store; AOF2_COLD_ENDPOINT, _REGION, _PATH_STYLE and _SSE override them.
@@ -100,7 +100,7 @@ impl Tiers {
             archive_after_ms = None, uploads_max = None, cold_delete_after_ms = None,
             cold_endpoint = None, cold_region = None, cold_path_style = None, cold_sse = None,
             cold_metadata = None, scrub_interval_ms = None, scrub_bytes_per_second = None),
-        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=1, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
+        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=2, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -242,7 +242,7 @@ impl Tiers {
         self.config.archive_after_ms
     }
 
-    /// Segments that are uploaded at the same time.
+    /// Uploads and deletes of all logs at the same time.
     #[getter]
     fn uploads_max(&self) -> usize {
         self.config.uploads_max

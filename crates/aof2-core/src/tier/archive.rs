@@ -58,7 +58,7 @@ impl Coordinator {
             if stream.has_manifest_to_upload() {
                 tasks.push((at, ColdTask::Chunks));
             }
-            tasks.extend(uploads(stream).map(|id| (at, ColdTask::Upload(id))));
+            tasks.extend(next_upload(stream, tiers).map(|id| (at, ColdTask::Upload(id))));
             tasks.extend(self.due_deletes(stream).into_iter().map(|task| (at, task)));
         }
         for (at, segment_id) in self.warm_to_drop(&streams) {
@@ -152,15 +152,27 @@ impl Coordinator {
     }
 }
 
-/// Sealed segments with a compressed copy that the object store does not hold, oldest
-/// first.
-fn uploads(stream: &Stream) -> impl Iterator<Item = SegmentId> {
-    let entries = stream.table.snapshot().into_iter();
-    let waiting = entries.filter(|entry| {
-        let copies = entry.away_copies();
-        entry.damage.is_none() && copies.warm.is_some() && copies.cold.is_none()
-    });
-    waiting.map(|entry| entry.meta.segment_id)
+/// The oldest sealed segment that the object store does not hold, once it is compressed.
+///
+/// One at a time and in order, also while one keeps failing: a machine that is lost then
+/// leaves a bucket without a hole, whose end is what was archived. Only a segment that can
+/// never be uploaded, because it is damaged here, is passed over.
+fn next_upload(stream: &Stream, tiers: &StreamTiers) -> Option<SegmentId> {
+    for entry in stream.table.snapshot() {
+        let (id, copies) = (entry.meta.segment_id, entry.away_copies());
+        entry.sealed_info()?;
+        if entry.damage.is_some() || copies.cold.is_some() {
+            continue;
+        }
+        let is_hopeless = match copies.warm {
+            Some(_) => tiers.cold_backoff.lock().is_given_up(&ColdTask::Upload(id)),
+            None => tiers.backoff.lock().is_given_up(&id),
+        };
+        if !is_hopeless {
+            return copies.warm.map(|_| id);
+        }
+    }
+    None
 }
 
 /// How many sealed segments are not in the object store.

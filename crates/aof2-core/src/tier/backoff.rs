@@ -39,6 +39,11 @@ impl<K: Eq + Hash + Copy> Backoff<K> {
         self.failed.insert(key, Failure { count: u32::MAX, due_ms: u64::MAX });
     }
 
+    /// Whether it will never be tried again.
+    pub(super) fn is_given_up(&self, key: &K) -> bool {
+        self.failed.get(key).is_some_and(|failure| failure.due_ms == u64::MAX)
+    }
+
     pub(super) fn succeed(&mut self, key: &K) {
         self.failed.remove(key);
     }
@@ -66,5 +71,6 @@ mod tests {
         assert!(backoff.is_due(&1, 0) && backoff.next_due_ms().is_none());
         backoff.give_up(1);
         assert!(!backoff.is_due(&1, u64::MAX - 1) && backoff.next_due_ms().is_none());
+        assert!(backoff.is_given_up(&1) && !backoff.is_given_up(&2));
     }
 }

@@ -42,8 +42,8 @@ pub struct TierConfig {
     /// that a slow stream is archived too. 5 minutes by default, 0 for never.
     pub archive_after_ms: u64,
     /// Uploads, and other requests to the object store in the background, at the same
-    /// time. 1 by default: segments then arrive in order, and a machine that is lost
-    /// leaves no hole in the bucket. Parts of a segment are uploaded together anyway.
+    /// time. 2 by default: one reads the disk while the other waits for an answer. A
+    /// stream uploads one segment after the other, so that a lost machine leaves no hole.
     pub uploads_max: usize,
     /// How long an object stays after its segment was let go, for readers that still
     /// know it. 10 minutes by default.
@@ -85,7 +85,7 @@ impl Default for TierConfig {
             warm_min_ms: 0,
             cold: None,
             archive_after_ms: 300_000,
-            uploads_max: 1,
+            uploads_max: 2,
             cold_delete_after_ms: 600_000,
             scrub_interval_ms: 0,
             scrub_bytes_per_second: 16 << 20,

@@ -8,7 +8,7 @@ use super::Rng;
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
-use crate::io::object::{ColdConfig, ObjectErrorKind};
+use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
 use crate::log::{AofConfig, Source, Stream};
 use crate::manifest::{ManifestConfig, ManifestMode};
@@ -210,13 +210,18 @@ fn explore(seed: u64) -> Result<(), String> {
     let mut promise = Promise::default();
     let world = open(&sim, &bucket).map_err(|e| e.to_string())?;
     tie(&sim, &bucket);
-    let unreliable = rng.below(3) == 0;
-    if unreliable {
-        bucket.fail_when(|call| match call.index % 11 {
+    match rng.below(3) {
+        0 => bucket.fail_when(|call| match call.index % 11 {
             3 => Some(BucketFault::Before(ObjectErrorKind::Unavailable)),
             7 => Some(BucketFault::After(ObjectErrorKind::Timeout)),
             _ => None,
-        });
+        }),
+        // Some segments are refused for a long time: the others must not overtake them.
+        1 => bucket.fail_when(|call| {
+            let is_refused = call.op == ObjectOp::Put && call.key.contains("1-0000");
+            (is_refused && call.index < 90).then_some(BucketFault::Before(ObjectErrorKind::Denied))
+        }),
+        _ => {}
     }
     match rng.below(4) {
         0 => sim.crash_at(sim.calls() + rng.below(900)),

@@ -89,7 +89,7 @@ struct Shared {
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     /// Keeps the streams within their budgets, and the task that does it.
-    tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorker)>,
+    tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorkers)>,
 }
 
 #[derive(Debug)]
@@ -199,7 +199,7 @@ impl AofManager {
         runtime: RuntimeChoice,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
-        tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorker)>,
+        tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorkers)>,
     ) -> Self {
         let streams = Mutex::default();
         Self { shared: Arc::new(Shared { runtime, streams, storage, clock, tiers }) }

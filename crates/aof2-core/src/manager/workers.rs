@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::log::{Stream, Workers};
-use crate::tier::Coordinator;
+use crate::tier::{Coordinator, Lane};
 
 /// Dropping it stops the tasks once they are done with what they are doing.
 #[derive(Debug)]
@@ -32,6 +32,14 @@ pub(super) fn start(handle: &Handle, stream: &Arc<Stream>) -> StreamWorkers {
 /// Completes when the workers' owner is gone.
 async fn stop(stopped: &mut watch::Receiver<()>) {
     while stopped.changed().await.is_ok() {}
+}
+
+/// Completes after this time; `None`: never.
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Runs blocking work off the runtime's own threads. `None` when the runtime is
@@ -134,16 +142,10 @@ async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
 async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     let mut due = None;
     loop {
-        let timer = async {
-            match due {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = stop(&mut stopped) => return,
             () = stream.bells.manifest.notified() => {}
-            () = timer => {}
+            () = sleep(due) => {}
         }
         match blocking(&stream, Stream::tend_manifest).await {
             None => return,
@@ -152,117 +154,52 @@ async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
     }
 }
 
-/// Dropping it stops the coordinator's task once its jobs are done.
+/// Dropping it stops the coordinator's tasks once their jobs are done.
 #[derive(Debug)]
-pub(super) struct CoordinatorWorker {
+pub(super) struct CoordinatorWorkers {
     _stop: watch::Sender<()>,
 }
 
-pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> CoordinatorWorker {
+pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> CoordinatorWorkers {
     let (stop, stopped) = watch::channel(());
-    if coordinator.cold().is_some() {
-        handle.spawn(archive_worker(Arc::clone(coordinator), stopped.clone()));
+    for lane in coordinator.lanes() {
+        handle.spawn(lane_worker(Arc::clone(coordinator), lane, stopped.clone()));
     }
-    if coordinator.config().scrub_interval_ms > 0 {
-        handle.spawn(scrub_worker(Arc::clone(coordinator), stopped.clone()));
-    }
-    handle.spawn(coordinator_worker(Arc::clone(coordinator), stopped));
-    CoordinatorWorker { _stop: stop }
+    CoordinatorWorkers { _stop: stop }
 }
 
-/// Talks to the object store, a few requests at a time.
-async fn archive_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
+/// Does what is due in a lane of the coordinator, a few jobs at a time.
+async fn lane_worker(coordinator: Arc<Coordinator>, lane: Lane, mut stopped: watch::Receiver<()>) {
+    let mut running = JoinSet::new();
     loop {
-        let due = coordinator.pause_cold();
-        let timer = async {
-            match due {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
+        let is_free = match lane {
+            // These are planned together: one more would make too much room.
+            Lane::Moves => running.is_empty(),
+            Lane::Cold | Lane::Scrub => running.len() < coordinator.at_once(lane),
         };
-        tokio::select! {
-            () = stop(&mut stopped) => return,
-            () = coordinator.rung_cold() => {}
-            () = timer => {}
-        }
-        while let jobs = coordinator.plan_cold()
-            && !jobs.is_empty()
-        {
-            let mut running = JoinSet::new();
-            for job in jobs.into_iter().take(coordinator.config().uploads_max) {
-                running.spawn_blocking(|| job.run());
+        let mut pause = None;
+        if is_free {
+            let look = coordinator.look(lane);
+            for work in look.jobs {
+                if running.len() >= coordinator.at_once(lane) {
+                    break;
+                }
+                running.spawn_blocking(|| work.run());
             }
-            while let Some(ended) = running.join_next().await {
+            pause = look.pause;
+        }
+        let has_room = is_free && running.len() < coordinator.at_once(lane);
+        tokio::select! {
+            () = stop(&mut stopped) => break,
+            Some(ended) = running.join_next() => {
                 // The runtime is shutting down.
                 if ended.is_err_and(|error| error.is_cancelled()) {
                     return;
                 }
             }
-            if stopped.has_changed().is_err() {
-                return;
-            }
+            () = coordinator.rung(lane), if has_room => {}
+            () = sleep(pause), if has_room => {}
         }
     }
-}
-
-/// Checks every copy when it is time, one segment after the other: the budget is that of
-/// all streams together.
-async fn scrub_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
-    loop {
-        let due = coordinator.pause_scrub();
-        let timer = async {
-            match due {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = stop(&mut stopped) => return,
-            () = coordinator.rung_scrub() => {}
-            () = timer => {}
-        }
-        while let Some(job) = coordinator.plan_scrub() {
-            let ended = tokio::task::spawn_blocking(|| job.run()).await;
-            // The runtime is shutting down.
-            if ended.is_err_and(|error| error.is_cancelled()) || stopped.has_changed().is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Moves segments between tiers, a few at a time.
-async fn coordinator_worker(coordinator: Arc<Coordinator>, mut stopped: watch::Receiver<()>) {
-    loop {
-        let due = coordinator.pause();
-        let timer = async {
-            match due {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = stop(&mut stopped) => return,
-            () = coordinator.rung() => {}
-            () = timer => {}
-        }
-        // A plan is as old as its first job: look again after every few.
-        while let jobs = coordinator.plan()
-            && !jobs.is_empty()
-        {
-            let mut running = JoinSet::new();
-            for job in jobs.into_iter().take(coordinator.config().jobs_max) {
-                running.spawn_blocking(|| job.run());
-            }
-            while let Some(ended) = running.join_next().await {
-                // The runtime is shutting down.
-                if ended.is_err_and(|error| error.is_cancelled()) {
-                    return;
-                }
-            }
-            if stopped.has_changed().is_err() {
-                return;
-            }
-        }
-    }
+    while running.join_next().await.is_some() {}
 }

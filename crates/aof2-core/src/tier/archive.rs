@@ -1,13 +1,11 @@
-//! What the cold tier needs done: uploads, deletes, compressed copies that may go, the
-//! manifest's chunks. A lane of its own beside the coordinator's moves, because a slow
-//! network must not keep the local tiers waiting.
+//! What is done with the object store: uploads, deletes, compressed copies that may go,
+//! the manifest's chunks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::cold::{ColdTier, Upload};
-use super::coordinator::Coordinator;
 use super::jobs::Job;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
@@ -34,145 +32,14 @@ pub(super) enum ColdTask {
     Delete(SegmentId, u32),
 }
 
-/// A task of one stream; it holds the stream open for as long as it runs.
+/// A task of one stream; it holds the stream open for as long as it runs, and is not
+/// planned again until it is gone.
 #[derive(Debug)]
 pub(crate) struct ColdJob {
     task: ColdTask,
     cold: Arc<ColdTier>,
     stream: Arc<Stream>,
     tiers: Arc<StreamTiers>,
-}
-
-impl Coordinator {
-    /// What should be done with the object store now, most urgent first.
-    pub(crate) fn plan_cold(&self) -> Vec<ColdJob> {
-        let Some(cold) = self.cold() else { return Vec::new() };
-        let now_ms = self.now_ms();
-        let streams = self.open_streams();
-        let mut tasks: Vec<(usize, ColdTask)> = Vec::new();
-        for (at, (stream, tiers)) in streams.iter().enumerate() {
-            if !tiers.is_settled() {
-                tasks.push((at, ColdTask::Settle));
-                continue;
-            }
-            if stream.has_manifest_to_upload() {
-                tasks.push((at, ColdTask::Chunks));
-            }
-            tasks.extend(next_upload(stream, tiers).map(|id| (at, ColdTask::Upload(id))));
-            tasks.extend(self.due_deletes(stream).into_iter().map(|task| (at, task)));
-        }
-        for (at, segment_id) in self.warm_to_drop(&streams) {
-            tasks.push((at, ColdTask::DropWarm(segment_id)));
-        }
-        let due = tasks.into_iter().filter_map(|(at, task)| {
-            let (stream, tiers) = streams.get(at)?;
-            let is_due = tiers.cold_backoff.lock().is_due(&task, now_ms);
-            is_due.then(|| ColdJob {
-                task,
-                cold: Arc::clone(cold),
-                stream: Arc::clone(stream),
-                tiers: Arc::clone(tiers),
-            })
-        });
-        due.collect()
-    }
-
-    /// How long nothing of it will be due, if nobody rings; `None`: for ever.
-    pub(crate) fn pause_cold(&self) -> Option<Duration> {
-        self.cold()?;
-        let now_ms = self.now_ms();
-        let mut due: Vec<u64> = Vec::new();
-        for (stream, tiers) in self.open_streams() {
-            due.extend(tiers.cold_backoff.lock().next_due_ms());
-            let after_ms = self.config().cold_delete_after_ms;
-            let queued = stream.look_at_manifest(|index| {
-                index.pending_deletes().map(|delete| delete.queued_at_ms).min()
-            });
-            due.extend(queued.flatten().map(|queued| queued.saturating_add(after_ms)));
-        }
-        let due = due.into_iter().min()?;
-        Some(Duration::from_millis(due.saturating_sub(now_ms).max(1)))
-    }
-
-    fn due_deletes(&self, stream: &Stream) -> Vec<ColdTask> {
-        let before_ms = self.now_ms().saturating_sub(self.config().cold_delete_after_ms);
-        let due = stream.look_at_manifest(|index| {
-            let old = index.pending_deletes().filter(|delete| delete.queued_at_ms <= before_ms);
-            let keys = old.filter_map(|delete| ColdKey::parse(&delete.key));
-            keys.map(|key| ColdTask::Delete(key.segment_id(), key.epoch())).collect()
-        });
-        due.unwrap_or_default()
-    }
-
-    /// Compressed files over the budget that the object store holds: beside a mapped
-    /// segment first, then those used longest ago.
-    fn warm_to_drop(&self, streams: &[(Arc<Stream>, Arc<StreamTiers>)]) -> Vec<(usize, SegmentId)> {
-        let Some(limit) = self.config().warm_bytes else { return Vec::new() };
-        let now_ms = self.now_ms();
-        let mut total = 0;
-        let mut candidates = Vec::new();
-        for (at, (stream, tiers)) in streams.iter().enumerate() {
-            let pinned = tiers.pinned.lock();
-            for entry in stream.table.snapshot() {
-                let copies = entry.away_copies();
-                let Some(warm) = &copies.warm else { continue };
-                let bytes = warm.index().artifact_len();
-                total += bytes;
-                let stays_ms = entry.warm_since_ms().saturating_add(self.config().warm_min_ms);
-                let id = entry.meta.segment_id;
-                if copies.cold.is_some() && stays_ms <= now_ms && !pinned.contains(&id) {
-                    candidates.push((!entry.is_hot(), entry.last_read(), at, id, bytes));
-                }
-            }
-        }
-        candidates.sort_unstable();
-        let mut dropped = Vec::new();
-        for (_, _, at, id, bytes) in candidates {
-            if total <= limit {
-                break;
-            }
-            total -= bytes;
-            dropped.push((at, id));
-        }
-        dropped
-    }
-
-    /// Everything of it that is due, on this thread, until nothing is.
-    #[cfg(test)]
-    #[allow(clippy::panic)]
-    pub(crate) fn settle_cold(&self) {
-        for _ in 0..10_000 {
-            let jobs = self.plan_cold();
-            if jobs.is_empty() {
-                return;
-            }
-            jobs.into_iter().for_each(ColdJob::run);
-        }
-        panic!("the cold tier is never done");
-    }
-}
-
-/// The oldest sealed segment that the object store does not hold, once it is compressed.
-///
-/// One at a time and in order, also while one keeps failing: a machine that is lost then
-/// leaves a bucket without a hole, whose end is what was archived. Only a segment that can
-/// never be uploaded, because it is damaged here, is passed over.
-fn next_upload(stream: &Stream, tiers: &StreamTiers) -> Option<SegmentId> {
-    for entry in stream.table.snapshot() {
-        let (id, copies) = (entry.meta.segment_id, entry.away_copies());
-        entry.sealed_info()?;
-        if entry.damage.is_some() || copies.cold.is_some() {
-            continue;
-        }
-        let is_hopeless = match copies.warm {
-            Some(_) => tiers.cold_backoff.lock().is_given_up(&ColdTask::Upload(id)),
-            None => tiers.backoff.lock().is_given_up(&id),
-        };
-        if !is_hopeless {
-            return copies.warm.map(|_| id);
-        }
-    }
-    None
 }
 
 /// How many sealed segments are not in the object store.
@@ -187,6 +54,22 @@ pub(super) fn uploads_pending(stream: &Stream) -> u64 {
 }
 
 impl ColdJob {
+    /// `None` if it is being done.
+    pub(super) fn new(
+        task: ColdTask,
+        cold: &Arc<ColdTier>,
+        stream: &Arc<Stream>,
+        tiers: &Arc<StreamTiers>,
+    ) -> Option<Self> {
+        let is_new = tiers.cold_running.lock().insert(task);
+        is_new.then(|| Self {
+            task,
+            cold: Arc::clone(cold),
+            stream: Arc::clone(stream),
+            tiers: Arc::clone(tiers),
+        })
+    }
+
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
         let Self { task, cold, stream, tiers } = &self;
@@ -231,6 +114,12 @@ impl ColdJob {
         tiers.counters.cold_failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, stream = %stream.identity.name, ?task, "the cold tier failed");
         tiers.set_cold_error(*task, Some(error.to_string()));
+    }
+}
+
+impl Drop for ColdJob {
+    fn drop(&mut self) {
+        self.tiers.cold_running.lock().remove(&self.task);
     }
 }
 
@@ -435,6 +324,7 @@ fn delete(
     // The tombstone is durable: nothing will name the object again.
     cold.delete(&key)?;
     stream.finish_delete(segment_id, &key)?;
+    tiers.cold_deleted.lock().insert(ColdTask::Delete(segment_id, epoch));
     tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }

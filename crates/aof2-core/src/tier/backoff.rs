@@ -23,8 +23,13 @@ impl<K: Eq + Hash + Copy> Backoff<K> {
         Self { failed: HashMap::new(), base_ms, max_ms }
     }
 
+    /// When it may be tried; 0 if it did not fail, `u64::MAX` if it was given up.
+    pub(super) fn due_ms(&self, key: &K) -> u64 {
+        self.failed.get(key).map_or(0, |failure| failure.due_ms)
+    }
+
     pub(super) fn is_due(&self, key: &K, now_ms: u64) -> bool {
-        self.failed.get(key).is_none_or(|failure| failure.due_ms <= now_ms)
+        self.due_ms(key) <= now_ms
     }
 
     pub(super) fn fail(&mut self, key: K, now_ms: u64) {
@@ -41,16 +46,18 @@ impl<K: Eq + Hash + Copy> Backoff<K> {
 
     /// Whether it will never be tried again.
     pub(super) fn is_given_up(&self, key: &K) -> bool {
-        self.failed.get(key).is_some_and(|failure| failure.due_ms == u64::MAX)
+        self.due_ms(key) == u64::MAX
     }
 
     pub(super) fn succeed(&mut self, key: &K) {
         self.failed.remove(key);
     }
 
-    /// When the next one is due, if any will be.
-    pub(super) fn next_due_ms(&self) -> Option<u64> {
-        self.failed.values().map(|f| f.due_ms).filter(|&due| due != u64::MAX).min()
+    /// When the next one becomes due after this time, if any will. Not what is due: a
+    /// look has seen that, and what it left alone needs no other look.
+    pub(super) fn next_due_ms(&self, now_ms: u64) -> Option<u64> {
+        let due = self.failed.values().map(|failure| failure.due_ms);
+        due.filter(|&due_ms| due_ms > now_ms && due_ms != u64::MAX).min()
     }
 }
 
@@ -64,13 +71,13 @@ mod tests {
         backoff.fail(1, 0);
         assert!(!backoff.is_due(&1, 99) && backoff.is_due(&1, 100) && backoff.is_due(&2, 0));
         backoff.fail(1, 100);
-        assert_eq!(backoff.next_due_ms(), Some(300));
+        assert_eq!((backoff.next_due_ms(100), backoff.next_due_ms(300)), (Some(300), None));
         backoff.fail(1, 300);
-        assert_eq!(backoff.next_due_ms(), Some(600));
+        assert_eq!(backoff.next_due_ms(300), Some(600));
         backoff.succeed(&1);
-        assert!(backoff.is_due(&1, 0) && backoff.next_due_ms().is_none());
+        assert!(backoff.is_due(&1, 0) && backoff.next_due_ms(0).is_none());
         backoff.give_up(1);
-        assert!(!backoff.is_due(&1, u64::MAX - 1) && backoff.next_due_ms().is_none());
+        assert!(!backoff.is_due(&1, u64::MAX - 1) && backoff.next_due_ms(0).is_none());
         assert!(backoff.is_given_up(&1) && !backoff.is_given_up(&2));
     }
 }

@@ -2,21 +2,20 @@
 //!
 //! It sleeps until something was sealed, a writer waits for room, somebody asks for a
 //! segment, or a failed job is due again; an idle manager costs nothing. A look
-//! ([`Coordinator::plan`]) gives the jobs to do now, most urgent first: room for
+//! ([`Coordinator::look`]) gives the jobs to do now, most urgent first: room for
 //! writers, segments that somebody waits for, then the rest. Jobs are done by whoever
-//! asked for the plan: a few at a time on blocking threads by the manager's task, one by
+//! asked for the plan: a few at a time on blocking threads by the manager's tasks, one by
 //! one by a simulation.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::cold::ColdTier;
 use super::config::TierConfig;
 use super::jobs::Job;
+use super::lanes::Bells;
 use super::plan::{Candidate, Request, StreamView, plan};
 use super::stream::StreamTiers;
 use crate::error::Result;
@@ -32,17 +31,15 @@ pub(crate) struct Coordinator {
     pub(super) clock: Arc<dyn Clock>,
     cold: Option<Arc<ColdTier>>,
     streams: Mutex<Vec<Weak<StreamTiers>>>,
-    bell: Notify,
-    /// The same for what concerns the object store.
-    cold_bell: Notify,
-    /// A stream was opened that wants to be scrubbed.
-    scrub_bell: Notify,
+    pub(super) bells: Bells,
+    /// Which stream comes first in the next plan for the object store.
+    pub(super) cold_turn: AtomicUsize,
     /// Whether readers hold what should leave; nobody rings when they let go.
     is_held_back: AtomicBool,
 }
 
 /// How soon segments that readers held are looked at again.
-const HELD_PAUSE: Duration = Duration::from_millis(100);
+const HELD_PAUSE_MS: u64 = 100;
 
 impl Coordinator {
     /// With the object store that the configuration names.
@@ -73,9 +70,8 @@ impl Coordinator {
             clock,
             cold,
             streams: Mutex::default(),
-            bell: Notify::new(),
-            cold_bell: Notify::new(),
-            scrub_bell: Notify::new(),
+            bells: Bells::default(),
+            cold_turn: AtomicUsize::new(0),
             is_held_back: AtomicBool::new(false),
         })
     }
@@ -107,34 +103,6 @@ impl Coordinator {
         self.live().into_iter().filter_map(|tiers| Some((tiers.stream()?, tiers))).collect()
     }
 
-    pub(super) fn ring(&self) {
-        self.bell.notify_one();
-        self.ring_cold();
-    }
-
-    pub(super) fn ring_cold(&self) {
-        self.cold_bell.notify_one();
-    }
-
-    /// Completes when there may be something to do with the object store.
-    pub(crate) async fn rung_cold(&self) {
-        self.cold_bell.notified().await;
-    }
-
-    pub(super) fn ring_scrub(&self) {
-        self.scrub_bell.notify_one();
-    }
-
-    /// Completes when there may be something to scrub.
-    pub(crate) async fn rung_scrub(&self) {
-        self.scrub_bell.notified().await;
-    }
-
-    /// Completes when there may be something to do.
-    pub(crate) async fn rung(&self) {
-        self.bell.notified().await;
-    }
-
     /// Bytes in the hot tiers of all streams.
     pub(super) fn used(&self) -> u64 {
         self.sum(|tiers| &tiers.used)
@@ -153,10 +121,9 @@ impl Coordinator {
         self.clock.now_ns() / 1_000_000
     }
 
-    /// What should be done now.
-    pub(crate) fn plan(&self) -> Vec<Job> {
+    /// What should be moved at this time.
+    pub(super) fn plan_moves(&self, now_ms: u64) -> Vec<Job> {
         let streams = self.open_streams();
-        let now_ms = self.now_ms();
         let mut views = Vec::with_capacity(streams.len());
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut requests: Vec<Request> = Vec::new();
@@ -208,7 +175,7 @@ impl Coordinator {
         if self.cold.is_some() {
             let leaving: Vec<(usize, SegmentId)> =
                 plan.evictions.iter().map(|chosen| (chosen.stream, chosen.segment_id)).collect();
-            self.plan_archiving(&streams, &leaving, &mut jobs);
+            self.plan_archiving(now_ms, &streams, &leaving, &mut jobs);
         }
         jobs
     }
@@ -216,11 +183,11 @@ impl Coordinator {
     /// What the object store shall get: segments to compress, and to seal.
     fn plan_archiving(
         &self,
+        now_ms: u64,
         streams: &[(Arc<Stream>, Arc<StreamTiers>)],
         leaving: &[(usize, SegmentId)],
         jobs: &mut Vec<Job>,
     ) {
-        let now_ms = self.now_ms();
         for (at, (stream, tiers)) in streams.iter().enumerate() {
             if self.is_stale(stream) {
                 jobs.push(Job::seal(stream, tiers));
@@ -247,20 +214,25 @@ impl Coordinator {
             && since_ms.is_some_and(|since| self.now_ms() >= since.saturating_add(limit_ms))
     }
 
-    /// How long nothing will be due, if nobody rings; `None`: for ever.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        let now_ms = self.now_ms();
-        let due = self.live().iter().filter_map(|t| t.backoff.lock().next_due_ms()).min();
-        let due = due.map(|due| Duration::from_millis(due.saturating_sub(now_ms).max(1)));
+    /// When the next move is due after this time, if nobody rings; `None`: never.
+    pub(super) fn next_move_ms(&self, now_ms: u64) -> Option<u64> {
+        let failed = self.live().into_iter().filter_map(|t| t.backoff.lock().next_due_ms(now_ms));
+        let mut due: Vec<u64> = failed.collect();
         // Nobody rings when a segment gets its first record: looked at a few times.
         let limit_ms = self.config.archive_after_ms;
-        let stale = (self.cold.is_some() && limit_ms > 0 && !self.streams.lock().is_empty())
-            .then(|| Duration::from_millis((limit_ms / 4).max(1)));
-        let due = due.into_iter().chain(stale).min();
-        match self.is_held_back.load(Ordering::Relaxed) {
-            true => Some(due.map_or(HELD_PAUSE, |due| due.min(HELD_PAUSE))),
-            false => due,
+        if self.cold.is_some() && limit_ms > 0 && !self.streams.lock().is_empty() {
+            due.push(now_ms.saturating_add(limit_ms / 4));
         }
+        if self.is_held_back.load(Ordering::Relaxed) {
+            due.push(now_ms.saturating_add(HELD_PAUSE_MS));
+        }
+        due.into_iter().min()
+    }
+
+    /// What should be moved now.
+    #[cfg(test)]
+    pub(crate) fn plan(&self) -> Vec<Job> {
+        self.plan_moves(self.now_ms())
     }
 
     /// Everything that is due, on this thread, until nothing is. For simulations, and

@@ -10,10 +10,12 @@ mod activation;
 mod archive;
 mod backoff;
 mod cold;
+mod cold_plan;
 mod config;
 mod coordinator;
 mod handle;
 mod jobs;
+mod lanes;
 mod pins;
 mod plan;
 mod reader;
@@ -32,6 +34,7 @@ pub use cold::{
     restore_on,
 };
 pub(crate) use coordinator::Coordinator;
+pub(crate) use lanes::Lane;
 pub use reader::{archived_streams, archived_streams_on};
 pub use scrub::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,

@@ -14,6 +14,7 @@ use super::backoff::Backoff;
 use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
+use super::lanes::Lane;
 use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
@@ -49,6 +50,10 @@ pub(crate) struct StreamTiers {
     pub(super) counters: TierCounters,
     pub(super) scrub: ScrubState,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
+    /// What is being done with the object store.
+    pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
+    /// Deletes that are done; the manifest knows at its next commit.
+    pub(super) cold_deleted: Mutex<BTreeSet<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
     /// Reaches what an earlier writer archived.
@@ -78,6 +83,8 @@ impl StreamTiers {
             counters: TierCounters::default(),
             scrub: ScrubState::default(),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
+            cold_running: Mutex::default(),
+            cold_deleted: Mutex::default(),
             settled: AtomicBool::new(false),
             reach,
             cold_errors: Mutex::default(),
@@ -94,7 +101,7 @@ impl StreamTiers {
         self.load_pins(stream);
         let interval_ms = self.coordinator.config().scrub_interval_ms;
         self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
-        self.coordinator.ring_scrub();
+        self.coordinator.ring_lane(Lane::Scrub);
         self.ring();
     }
 
@@ -144,7 +151,7 @@ impl StreamTiers {
         self.measure(stream);
         stream.rollover.signal.raise();
         // There may be something to upload, or to remove because it was.
-        self.coordinator.ring_cold();
+        self.coordinator.ring_lane(Lane::Cold);
     }
 
     /// Asks for a segment to come back to the hot tier.

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -123,13 +122,12 @@ pub(crate) struct ScrubJob {
 }
 
 impl Coordinator {
-    /// A step of a scrub that is due, the one that waits longest first.
-    pub(crate) fn plan_scrub(&self) -> Option<ScrubJob> {
+    /// A step of a scrub that is due at this time, the one that waits longest first.
+    pub(in crate::tier) fn plan_scrub(&self, now_ms: u64) -> Option<ScrubJob> {
         let interval_ms = self.config().scrub_interval_ms;
         if interval_ms == 0 {
             return None;
         }
-        let now_ms = self.now_ms();
         let due = self.open_streams().into_iter().filter_map(|(stream, tiers)| {
             let due_ms = tiers.scrub.due_ms(now_ms, interval_ms);
             (due_ms <= now_ms).then_some((due_ms, ScrubJob { stream, tiers }))
@@ -137,13 +135,11 @@ impl Coordinator {
         due.min_by_key(|(due_ms, _)| *due_ms).map(|(_, job)| job)
     }
 
-    /// How long no scrub will be due, if no stream is opened; `None`: for ever.
-    pub(crate) fn pause_scrub(&self) -> Option<Duration> {
+    /// When the next scrub is due after this time, if no stream is opened; `None`: never.
+    pub(in crate::tier) fn next_scrub_ms(&self, now_ms: u64) -> Option<u64> {
         let interval_ms = self.config().scrub_interval_ms;
-        let now_ms = self.now_ms();
         let streams = self.open_streams();
-        let due = streams.iter().map(|(_, tiers)| tiers.scrub.due_ms(now_ms, interval_ms)).min();
-        due.map(|due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms).max(1)))
+        streams.iter().map(|(_, tiers)| tiers.scrub.due_ms(now_ms, interval_ms)).min()
     }
 }
 

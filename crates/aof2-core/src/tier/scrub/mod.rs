@@ -19,7 +19,7 @@ mod report;
 mod run;
 mod saved;
 
-pub(super) use background::ScrubState;
+pub(super) use background::{ScrubJob, ScrubState};
 pub use options::ScrubOptions;
 pub use report::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached,

@@ -2,6 +2,7 @@
 //! the hot tiers are within their limits after every step, and everything is readable.
 
 mod archive;
+mod cold_plan;
 
 use std::sync::Arc;
 

@@ -1,0 +1,206 @@
+//! What the object store needs done, and in which order.
+//!
+//! Every stream gets its turn, whatever the others have waiting, and room on the local
+//! disk comes first: with a bucket that is slower than the writers, uploads never end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::archive::{ColdJob, ColdTask};
+use super::coordinator::Coordinator;
+use super::stream::StreamTiers;
+use crate::format::{ColdKey, SegmentId};
+use crate::log::Stream;
+
+/// Deletes of one stream in one plan. A plan is made for every few jobs, and retention
+/// may let go of a million segments.
+const DELETES_MAX: usize = 64;
+
+/// A stream that is open.
+type Open = (Arc<Stream>, Arc<StreamTiers>);
+
+/// What is to be done with the object store.
+pub(super) struct ColdPlan {
+    /// Most urgent first.
+    pub(super) jobs: Vec<ColdJob>,
+    /// When something else becomes due, if nobody rings.
+    pub(super) next_ms: Option<u64>,
+}
+
+/// Tasks of a plan, by stream.
+struct Tasks<'a> {
+    streams: &'a [Open],
+    now_ms: u64,
+    due: Vec<(usize, ColdTask)>,
+    next_ms: Option<u64>,
+}
+
+impl Tasks<'_> {
+    /// Something to do from this time on, or a while after it last failed.
+    fn add(&mut self, at: usize, task: ColdTask, from_ms: u64) {
+        let Some((_, tiers)) = self.streams.get(at) else { return };
+        let due_ms = from_ms.max(tiers.cold_backoff.lock().due_ms(&task));
+        if due_ms <= self.now_ms {
+            self.due.push((at, task));
+        } else if due_ms != u64::MAX {
+            self.next_ms = Some(self.next_ms.map_or(due_ms, |next_ms| next_ms.min(due_ms)));
+        }
+    }
+}
+
+impl Coordinator {
+    pub(super) fn plan_cold_at(&self, now_ms: u64) -> ColdPlan {
+        let Some(cold) = self.cold() else { return ColdPlan { jobs: Vec::new(), next_ms: None } };
+        let mut streams = self.open_streams();
+        if !streams.is_empty() {
+            let turn = self.cold_turn.fetch_add(1, Ordering::Relaxed);
+            let first = turn % streams.len();
+            streams.rotate_left(first);
+        }
+        let mut tasks = Tasks { streams: &streams, now_ms, due: Vec::new(), next_ms: None };
+        self.warm_to_drop(&mut tasks);
+        let urgent = tasks.due.len();
+        for at in 0..streams.len() {
+            self.stream_tasks(at, &mut tasks);
+        }
+        let Tasks { due, next_ms, .. } = tasks;
+        let (urgent, rest) = due.split_at(urgent);
+        let in_turn = one_of_each(rest);
+        let job = |(at, task): &(usize, ColdTask)| {
+            let (stream, tiers) = streams.get(*at)?;
+            ColdJob::new(*task, cold, stream, tiers)
+        };
+        ColdPlan { jobs: urgent.iter().chain(&in_turn).filter_map(job).collect(), next_ms }
+    }
+
+    /// What a stream has for the object store.
+    fn stream_tasks(&self, at: usize, tasks: &mut Tasks<'_>) {
+        let Some((stream, tiers)) = tasks.streams.get(at) else { return };
+        if !tiers.is_settled() {
+            tasks.add(at, ColdTask::Settle, 0);
+            return;
+        }
+        if stream.has_manifest_to_upload() {
+            tasks.add(at, ColdTask::Chunks, 0);
+        }
+        if let Some(id) = next_upload(stream, tiers) {
+            tasks.add(at, ColdTask::Upload(id), 0);
+        }
+        for (from_ms, task) in self.deletes(stream, tiers) {
+            tasks.add(at, task, from_ms);
+        }
+    }
+
+    /// Objects that were let go, each with the time when it is due; the soonest.
+    fn deletes(&self, stream: &Stream, tiers: &StreamTiers) -> Vec<(u64, ColdTask)> {
+        let after_ms = self.config().cold_delete_after_ms;
+        let queued = stream.look_at_manifest(|index| {
+            let backoff = tiers.cold_backoff.lock();
+            let known = index.pending_deletes().filter_map(|delete| {
+                let key = ColdKey::parse(&delete.key)?;
+                let task = ColdTask::Delete(key.segment_id(), key.epoch());
+                let from_ms = delete.queued_at_ms.saturating_add(after_ms);
+                Some((from_ms.max(backoff.due_ms(&task)), task))
+            });
+            let mut known: Vec<(u64, ColdTask)> = known.collect();
+            let mut deleted = tiers.cold_deleted.lock();
+            if !deleted.is_empty() {
+                let (done, left): (Vec<_>, Vec<_>) =
+                    known.into_iter().partition(|(_, task)| deleted.contains(task));
+                *deleted = done.into_iter().map(|(_, task)| task).collect();
+                known = left;
+            }
+            if known.len() > DELETES_MAX {
+                known.select_nth_unstable(DELETES_MAX);
+                known.truncate(DELETES_MAX);
+            }
+            known.sort_unstable();
+            known
+        });
+        queued.unwrap_or_default()
+    }
+
+    /// Compressed files over the budget that the object store holds: beside a mapped
+    /// segment first, then those used longest ago. What must stay for a while is due then.
+    fn warm_to_drop(&self, tasks: &mut Tasks<'_>) {
+        let Some(limit) = self.config().warm_bytes else { return };
+        let mut total = 0;
+        let mut candidates = Vec::new();
+        for (at, (stream, tiers)) in tasks.streams.iter().enumerate() {
+            let pinned = tiers.pinned.lock();
+            for entry in stream.table.snapshot() {
+                let copies = entry.away_copies();
+                let Some(warm) = &copies.warm else { continue };
+                let bytes = warm.index().artifact_len();
+                total += bytes;
+                let stays_ms = entry.warm_since_ms().saturating_add(self.config().warm_min_ms);
+                let id = entry.meta.segment_id;
+                if copies.cold.is_some() && !pinned.contains(&id) {
+                    let waits_ms = if stays_ms <= tasks.now_ms { 0 } else { stays_ms };
+                    candidates.push((waits_ms, !entry.is_hot(), entry.last_read(), at, id, bytes));
+                }
+            }
+        }
+        candidates.sort_unstable();
+        for (waits_ms, _, _, at, id, bytes) in candidates {
+            if total <= limit {
+                break;
+            }
+            total -= bytes;
+            tasks.add(at, ColdTask::DropWarm(id), waits_ms);
+        }
+    }
+
+    /// What should be done with the object store now, most urgent first.
+    #[cfg(test)]
+    pub(crate) fn plan_cold(&self) -> Vec<ColdJob> {
+        self.plan_cold_at(self.now_ms()).jobs
+    }
+
+    /// Everything of it that is due, on this thread, until nothing is.
+    #[cfg(test)]
+    #[allow(clippy::panic)]
+    pub(crate) fn settle_cold(&self) {
+        for _ in 0..10_000 {
+            let jobs = self.plan_cold();
+            if jobs.is_empty() {
+                return;
+            }
+            jobs.into_iter().for_each(ColdJob::run);
+        }
+        panic!("the cold tier is never done");
+    }
+}
+
+/// The first task of every stream, then the second of every stream, and so on.
+fn one_of_each(by_stream: &[(usize, ColdTask)]) -> Vec<(usize, ColdTask)> {
+    let mut ranked = Vec::with_capacity(by_stream.len());
+    for of_one in by_stream.chunk_by(|(left, _), (right, _)| left == right) {
+        ranked.extend(of_one.iter().enumerate().map(|(rank, &(at, task))| (rank, at, task)));
+    }
+    ranked.sort_by_key(|&(rank, at, _)| (rank, at));
+    ranked.into_iter().map(|(_, at, task)| (at, task)).collect()
+}
+
+/// The oldest sealed segment that the object store does not hold, once it is compressed.
+///
+/// One at a time and in order, also while one keeps failing: a machine that is lost then
+/// leaves a bucket without a hole, whose end is what was archived. Only a segment that can
+/// never be uploaded, because it is damaged here, is passed over.
+fn next_upload(stream: &Stream, tiers: &StreamTiers) -> Option<SegmentId> {
+    for entry in stream.table.snapshot() {
+        let (id, copies) = (entry.meta.segment_id, entry.away_copies());
+        entry.sealed_info()?;
+        if entry.damage.is_some() || copies.cold.is_some() {
+            continue;
+        }
+        let is_hopeless = match copies.warm {
+            Some(_) => tiers.cold_backoff.lock().is_given_up(&ColdTask::Upload(id)),
+            None => tiers.backoff.lock().is_given_up(&id),
+        };
+        if !is_hopeless {
+            return copies.warm.map(|_| id);
+        }
+    }
+    None
+}

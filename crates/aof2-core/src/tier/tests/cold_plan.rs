@@ -1,0 +1,201 @@
+//! Who comes first when the object store is slower than the writers, and when there is
+//! nothing to look for.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::io::Storage;
+use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use crate::io::sim::{BucketFault, SimBucket, SimStorage};
+use crate::log::{AofConfig, Stream};
+use crate::manifest::ManifestMode;
+use crate::tier::{Coordinator, Lane, ReachStore, StreamTiers, TierConfig};
+use crate::{AppendOptions, RetentionPolicy};
+
+const SEGMENT: u64 = 64 << 10;
+const RETRY_MS: u64 = 1_000;
+
+struct Machine {
+    sim: SimStorage,
+    bucket: SimBucket,
+    coordinator: Arc<Coordinator>,
+    streams: Vec<(Arc<Stream>, Arc<StreamTiers>)>,
+}
+
+impl Machine {
+    fn new(names: &[&str], change: impl FnOnce(&mut TierConfig)) -> Self {
+        let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+        let cold = ColdConfig {
+            retries_max: 0,
+            breaker_failures: 1_000,
+            ..ColdConfig::new("s3://bucket/logs")
+        };
+        let mut config = TierConfig {
+            compression_level: 1,
+            cold: Some(cold),
+            cold_delete_after_ms: 0,
+            archive_after_ms: 0,
+            retry_ms: RETRY_MS,
+            retry_ms_max: RETRY_MS,
+            ..TierConfig::default()
+        };
+        change(&mut config);
+        let clock = Arc::new(sim.clock().clone());
+        let store = Arc::new(bucket.clone());
+        let coordinator = Coordinator::on_store(config, clock, store).unwrap();
+        let mut machine = Self { sim, bucket, coordinator, streams: Vec::new() };
+        names.iter().for_each(|name| machine.open(name));
+        machine
+    }
+
+    fn open(&mut self, name: &str) {
+        let storage: Arc<dyn Storage> = Arc::new(self.sim.clone());
+        let root = Path::new("/data").join(name);
+        let mut config = AofConfig::new(&root).segment_bytes(SEGMENT);
+        config.preallocate_segments = 0;
+        config.manifest_mode = ManifestMode::Enabled;
+        let reach = ReachStore::new(Arc::clone(&storage), &root);
+        let tiers = StreamTiers::new(Arc::clone(&self.coordinator), None, reach);
+        let clock = Arc::new(self.sim.clock().clone());
+        let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _).unwrap();
+        tiers.attach(&stream);
+        self.streams.push((stream, tiers));
+    }
+
+    /// Gives every stream so many more sealed segments, and compresses them.
+    fn seal_segments(&self, count: usize) {
+        for (stream, _) in &self.streams {
+            for i in 0..count {
+                stream.append_now(&vec![i as u8; 2_000], &AppendOptions::default()).unwrap();
+                stream.start_seal(false).unwrap();
+                stream.flush_in_background().unwrap();
+                stream.prepare_step().unwrap();
+                while stream.finalize_step().unwrap() {}
+            }
+        }
+        self.coordinator.settle();
+    }
+
+    /// Segments of a stream in the bucket.
+    fn stored(&self, at: usize) -> usize {
+        let stream_id = self.streams[at].0.identity.stream_id.to_string();
+        let keys = self.bucket.objects().into_keys();
+        keys.filter(|key| key.ends_with(".zst") && key.contains(&stream_id)).count()
+    }
+
+    fn pause(&self, lane: Lane) -> Option<Duration> {
+        let look = self.coordinator.look(lane);
+        assert!(look.jobs.is_empty(), "{:?}", look.jobs);
+        look.pause
+    }
+}
+
+/// Whichever stream is named first, and however much each has waiting.
+#[test]
+fn every_stream_gets_its_turn() {
+    let machine = Machine::new(&["a", "b", "c"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(6);
+    // One job after the other, each from a new plan.
+    while let Some(job) = machine.coordinator.plan_cold().into_iter().next() {
+        job.run();
+        let stored: Vec<usize> = (0..3).map(|at| machine.stored(at)).collect();
+        let (least, most) = (stored.iter().min().unwrap(), stored.iter().max().unwrap());
+        assert!(most - least <= 2, "{stored:?}");
+    }
+    assert_eq!((machine.stored(0), machine.stored(2)), (6, 6));
+}
+
+#[test]
+fn room_is_made_before_the_next_upload() {
+    let machine = Machine::new(&["a", "b"], |config| config.warm_bytes = Some(1));
+    machine.coordinator.settle_cold();
+    machine.seal_segments(5);
+    let warm = || machine.streams.iter().map(|(_, tiers)| tiers.status().warm_segments).sum();
+    let stored = || machine.stored(0) + machine.stored(1);
+    let next = || machine.coordinator.plan_cold().into_iter().next();
+    while let Some(job) = next() {
+        let (stored_before, warm_before): (usize, u64) = (stored(), warm());
+        job.run();
+        if stored() > stored_before {
+            next().unwrap().run();
+            assert_eq!(warm(), warm_before - 1);
+        }
+    }
+    assert_eq!((stored(), warm()), (10, 0));
+}
+
+#[test]
+fn what_is_being_done_is_not_done_twice() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(2);
+    let running = machine.coordinator.plan_cold();
+    assert_eq!(running.len(), 1, "one upload of a stream at a time: {running:?}");
+    assert!(machine.coordinator.plan_cold().is_empty());
+    drop(running);
+    assert_eq!(machine.coordinator.plan_cold().len(), 1);
+}
+
+/// What failed is looked at when its time comes, not all the time.
+#[test]
+fn a_failed_request_is_waited_for() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(3);
+    machine.coordinator.settle_cold();
+    assert_eq!(machine.pause(Lane::Cold), None);
+    let refuse = |call: &crate::io::sim::BucketCall<'_>| {
+        let fault = BucketFault::Before(ObjectErrorKind::Unavailable);
+        (call.op == ObjectOp::Delete).then_some(fault)
+    };
+    machine.bucket.fail_when(refuse);
+    let (stream, _) = &machine.streams[0];
+    stream.flush_in_background().unwrap();
+    let policy = RetentionPolicy { before_offset: Some(1), ..RetentionPolicy::default() };
+    stream.apply_retention(&policy).unwrap();
+    machine.coordinator.settle_cold();
+    machine.sim.clock().advance_ms(RETRY_MS / 4);
+    let pause = machine.pause(Lane::Cold).unwrap();
+    assert_eq!(pause, Duration::from_millis(RETRY_MS - RETRY_MS / 4));
+    machine.bucket.clear_faults();
+    machine.sim.clock().advance_ms(RETRY_MS);
+    let before = machine.bucket.calls();
+    machine.coordinator.settle_cold();
+    assert_eq!((machine.pause(Lane::Cold), machine.stored(0)), (None, 2));
+    assert_eq!(machine.bucket.calls() - before, 1, "deleted once");
+}
+
+/// A segment that could not be compressed and is gone since then is nobody's work.
+#[test]
+fn a_failed_move_of_a_segment_that_is_gone_is_forgotten() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(2);
+    let (stream, tiers) = &machine.streams[0];
+    tiers.backoff.lock().fail(crate::format::SegmentId::from_u64(0), machine.coordinator.now_ms());
+    assert_eq!(machine.pause(Lane::Moves), Some(Duration::from_millis(RETRY_MS)));
+    machine.coordinator.settle_cold();
+    let policy = RetentionPolicy { before_offset: Some(1), ..RetentionPolicy::default() };
+    stream.apply_retention(&policy).unwrap();
+    machine.sim.clock().advance_ms(2 * RETRY_MS);
+    assert_eq!(machine.pause(Lane::Moves), None);
+}
+
+/// A compressed file that must stay for a while is dropped when that is over, though
+/// nobody rings.
+#[test]
+fn compressed_files_leave_when_their_time_is_over() {
+    let machine = Machine::new(&["a"], |config| {
+        config.warm_bytes = Some(1);
+        config.warm_min_ms = 5_000;
+    });
+    machine.coordinator.settle_cold();
+    machine.seal_segments(1);
+    machine.coordinator.settle_cold();
+    assert_eq!(machine.pause(Lane::Cold), Some(Duration::from_millis(5_000)));
+    machine.sim.clock().advance_ms(5_000);
+    machine.coordinator.settle_cold();
+    assert_eq!(machine.streams[0].1.status().warm_segments, 0);
+}

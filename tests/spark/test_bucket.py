@@ -96,3 +96,9 @@ def test_executors_read_the_bucket_with_nothing_on_their_disks(
         "map_batches": EVENTS,
         "rdd": size,
     }
+
+
+def test_a_streaming_query_goes_on_where_it_was(s3_server: S3Server, tmp_path: Path) -> None:
+    program = HERE / "programs" / "stream_bucket.py"
+    printed = run_child(program, f"s3://{BUCKET}/streams", cwd=tmp_path, **s3_server.env())
+    assert json.loads(printed.splitlines()[-1]) == [True, True]

@@ -29,6 +29,13 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
+def credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is this process's object store, and that of its children."""
+    for name, value in s3_server.env().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
 def bucket(s3_server: S3Server) -> Iterator[str]:
     name = f"aof2-test-{next(BUCKETS)}"
     s3_server.create_bucket(name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 
@@ -99,9 +100,13 @@ class Fault:
 
 @dataclass
 class FaultProxy:
-    """Listens on loopback in front of `upstream`. Use it as a context manager."""
+    """Listens on loopback in front of `upstream`. Use it as a context manager.
+
+    With `tls` clients speak HTTPS with it.
+    """
 
     upstream: tuple[str, int]
+    tls: ssl.SSLContext | None = None
     faults: list[Fault] = field(default_factory=list)
     seen: list[tuple[str, Kind | None]] = field(default_factory=list)
 
@@ -115,7 +120,7 @@ class FaultProxy:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self._spawn(self._accept)
@@ -157,7 +162,17 @@ class FaultProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            self._spawn(self._serve, client)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._spawn(self._greet, client)
+
+    def _greet(self, client: socket.socket) -> None:
+        if self.tls is None:
+            return self._serve(client)
+        try:
+            client = self.tls.wrap_socket(client, server_side=True)
+        except OSError:
+            return None  # the client does not trust us, or went away
+        return self._serve(client)
 
     def _serve(self, client: socket.socket) -> None:
         # The reader is closed first: a socket stays open while one is.
@@ -167,7 +182,6 @@ class FaultProxy:
             contextlib.suppress(OSError),
             client.makefile("rb") as stream,
         ):
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._refuses(client):
                 return
             while not self._closing.is_set():

@@ -14,49 +14,29 @@ from typing import TYPE_CHECKING
 
 import aof2
 import pytest
+from cold_logs import archive, contents, open_log, payload, records
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from s3_server import S3Server
 
-SEGMENT = 1 << 16
-PATIENCE = 120
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
-@pytest.fixture(autouse=True)
-def credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in s3_server.env().items():
-        monkeypatch.setenv(name, value)
-
-
-def payload(n: int) -> bytes:
-    return b"record %06d " % n + b"and some words that come again and again " * (n % 40)
-
-
-def archive(bucket: str, directory: Path, name: str, first: int, end: int) -> str:
+def archived(bucket: str, directory: Path, name: str, first: int, end: int) -> str:
     """Archive records of a stream, by a writer that comes and goes; its address."""
     path = directory / name
-    tiers = aof2.Tiers(cold=f"s3://{bucket}/logs")
-    with aof2.Aof.open(path, tiers=tiers, segment_bytes=SEGMENT, preallocate_segments=0) as log:
+    with open_log(path, bucket) as log:
         for n in range(first, end):
             log.append(payload(n), timestamp_ms=1_000 + n)
-        log.seal()
-        assert log.wait("archived", end, timeout=PATIENCE), log.tiers()
+        archive(log)
     shutil.rmtree(path)
     return f"s3://{bucket}/logs/{name}"
 
 
-def contents(log: aof2.Reader) -> list[bytes]:
-    return [bytes(record) for record in log.scan()]
-
-
-def records(first: int, end: int) -> list[bytes]:
-    return [payload(n) for n in range(first, end)]
-
-
 def test_a_log_is_read_from_its_address(bucket: str, tmp_path: Path) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 1000)
+    url = archived(bucket, tmp_path, "events", 0, 1000)
     with aof2.open(url) as reader:
         assert isinstance(reader, aof2.Reader)
         assert (reader.path, reader.name) == (url, "events")
@@ -83,12 +63,12 @@ def test_a_log_is_read_from_its_address(bucket: str, tmp_path: Path) -> None:
 
 
 def test_a_follower_sees_what_is_archived_later(bucket: str, tmp_path: Path) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 100)
+    url = archived(bucket, tmp_path, "events", 0, 100)
     seen = []
     with aof2.open(url) as reader:
         follow = reader.follow("earliest")
         seen += [bytes(next(follow)) for _ in range(100)]
-        writer = threading.Thread(target=archive, args=(bucket, tmp_path, "events", 100, 150))
+        writer = threading.Thread(target=archived, args=(bucket, tmp_path, "events", 100, 150))
         writer.start()
         seen += [bytes(next(follow)) for _ in range(50)]
         writer.join()
@@ -96,8 +76,8 @@ def test_a_follower_sees_what_is_archived_later(bucket: str, tmp_path: Path) -> 
 
 
 def test_what_is_not_there_is_told(bucket: str, tmp_path: Path) -> None:
-    archive(bucket, tmp_path, "events", 0, 10)
-    archive(bucket, tmp_path, "orders", 0, 10)
+    archived(bucket, tmp_path, "events", 0, 10)
+    archived(bucket, tmp_path, "orders", 0, 10)
     assert aof2.archived(f"s3://{bucket}/logs") == ["events", "orders"]
     assert aof2.archived(f"s3://{bucket}/nothing") == []
     with pytest.raises(aof2.NotALog, match='"events", "orders"') as missing:
@@ -123,7 +103,7 @@ def test_what_is_not_there_is_told(bucket: str, tmp_path: Path) -> None:
 def test_wrong_credentials_are_an_error_of_the_store(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 10)
+    url = archived(bucket, tmp_path, "events", 0, 10)
     monkeypatch.setenv("AOF2_COLD_SECRET_ACCESS_KEY", "not the secret")
     with pytest.raises(aof2.ColdError) as denied:
         aof2.open(url)
@@ -136,7 +116,7 @@ def test_a_restored_log_needs_the_bucket_no_more(
 ) -> None:
     bucket = "aof2-test-restore"
     s3_server.create_bucket(bucket)
-    url = archive(bucket, tmp_path, "events", 0, 1000)
+    url = archived(bucket, tmp_path, "events", 0, 1000)
     target = tmp_path / "restored"
     seen: list[aof2.RestoreProgress] = []
     report = aof2.restore(url, target, progress=seen.append)
@@ -154,7 +134,7 @@ def test_a_restored_log_needs_the_bucket_no_more(
 
 
 def test_an_index_is_enough_where_the_bucket_is(bucket: str, tmp_path: Path) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 500)
+    url = archived(bucket, tmp_path, "events", 0, 500)
     target = tmp_path / "restored"
     assert aof2.restore(url, target, download=False).bytes == 0
     with aof2.open(target) as reader:
@@ -162,13 +142,13 @@ def test_an_index_is_enough_where_the_bucket_is(bucket: str, tmp_path: Path) -> 
         assert contents(reader) == records(0, 500)
     assert aof2.restore(url, target).bytes > 0
     with pytest.raises(aof2.InvalidConfig, match="the log"):
-        aof2.restore(archive(bucket, tmp_path, "orders", 0, 5), target)
+        aof2.restore(archived(bucket, tmp_path, "orders", 0, 5), target)
 
 
 def test_what_progress_raises_ends_a_restore_that_is_then_run_again(
     bucket: str, tmp_path: Path
 ) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 1000)
+    url = archived(bucket, tmp_path, "events", 0, 1000)
     target = tmp_path / "restored"
 
     def stop(progress: aof2.RestoreProgress) -> None:
@@ -184,7 +164,7 @@ def test_what_progress_raises_ends_a_restore_that_is_then_run_again(
 
 
 def test_ctrl_c_ends_a_restore(bucket: str, tmp_path: Path) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 1000)
+    url = archived(bucket, tmp_path, "events", 0, 1000)
     target = tmp_path / "restored"
 
     def interrupt(progress: aof2.RestoreProgress) -> None:
@@ -202,7 +182,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands_take_an_address(s3_server: S3Server, bucket: str, tmp_path: Path) -> None:
-    url = archive(bucket, tmp_path, "events", 0, 300)
+    url = archived(bucket, tmp_path, "events", 0, 300)
     facts = json.loads(run("info", "--json", url).stdout)
     assert (facts["path"], facts["name"], facts["record_count"]) == (url, "events", 300)
     assert "unknown" in run("info", url).stdout

@@ -5,12 +5,13 @@ Through a proxy that fails: whatever it does, everything is in the bucket exactl
 
 from __future__ import annotations
 
+import pickle
 import shutil
-import time
 from typing import TYPE_CHECKING
 
 import aof2
 import pytest
+from cold_logs import PATIENCE, SEGMENT, archive, contents, eventually, open_log, payload, records
 from fault_proxy import Fault, FaultProxy, Kind
 
 if TYPE_CHECKING:
@@ -18,44 +19,11 @@ if TYPE_CHECKING:
 
     from s3_server import S3Server
 
-SEGMENT = 1 << 16
-PATIENCE = 120
-
-
-@pytest.fixture(autouse=True)
-def credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in s3_server.env().items():
-        monkeypatch.setenv(name, value)
-
-
-def payload(n: int) -> bytes:
-    return b"record %06d " % n + b"and some words that come again and again " * (n % 40)
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
 def write(log: aof2.Aof, first: int, end: int) -> None:
-    log.append_many([payload(n) for n in range(first, end)])
-
-
-def archive(log: aof2.Aof) -> None:
-    log.seal()
-    end = log.watermarks().appended
-    assert log.wait("archived", end, timeout=PATIENCE), log.tiers()
-
-
-def contents(log: aof2.Aof | aof2.Reader) -> list[bytes]:
-    return [bytes(record.payload) for record in log.scan()]
-
-
-def open_log(path: Path, bucket: str, **options: object) -> aof2.Aof:
-    tiers = aof2.Tiers(cold=f"s3://{bucket}/logs", retry_ms=20, retry_ms_max=200, **options)  # type: ignore[arg-type]
-    return aof2.Aof.open(path, tiers=tiers, segment_bytes=SEGMENT, preallocate_segments=0)
-
-
-def eventually(is_so: object) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    log.append_many(records(first, end))
 
 
 def objects(server: S3Server, bucket: str) -> list[str]:
@@ -81,14 +49,14 @@ def test_a_lost_directory_comes_back_from_the_bucket(bucket: str, tmp_path: Path
     shutil.rmtree(path)
     with open_log(path, bucket) as log:
         assert {s.residency for s in log.segments() if s.is_sealed} == {"cold"}
-        assert contents(log) == [payload(n) for n in range(1001)]
+        assert contents(log) == records(0, 1001)
         write(log, 1001, 1500)
         archive(log)
     # Any reader of the directory finds the bucket by itself.
     with aof2.open(path) as reader:
         assert reader.watermarks().archived == 1500
         assert bytes(reader.read_offset(7).payload) == payload(7)
-        assert contents(reader) == [payload(n) for n in range(1500)]
+        assert contents(reader) == records(0, 1500)
     location = aof2.cold_location(path)
     assert location is not None
     assert location.url == f"s3://{bucket}/logs"
@@ -114,7 +82,7 @@ def test_budgets_hold_and_one_old_record_costs_kilobytes(bucket: str, tmp_path: 
         assert after is not None
         assert after.requests == before.requests + 1
         assert after.bytes_in - before.bytes_in < 1 << 14
-        assert contents(log) == [payload(n) for n in range(3000)]
+        assert contents(log) == records(0, 3000)
         assert log.hydrate(0, timeout=PATIENCE) > 0
         assert log.segments()[0].residency == "hot"
 
@@ -170,7 +138,7 @@ def test_whatever_fails_everything_is_archived_exactly_once(
     proxy.faults.append(Fault(kind, "list"))
     log = open_when_it_answers(path, bucket)
     with log:
-        assert read_when_it_answers(log) == [payload(n) for n in range(1500)]
+        assert read_when_it_answers(log) == records(0, 1500)
 
 
 def open_when_it_answers(path: Path, bucket: str) -> aof2.Aof:
@@ -208,7 +176,7 @@ def test_a_store_that_is_down_is_told_and_does_not_disturb(
         error = log.tiers().cold.error  # type: ignore[union-attr]
         assert error is not None
         assert "denied" in error
-        assert contents(log) == [payload(n) for n in range(1000)]
+        assert contents(log) == records(0, 1000)
         proxy.faults.clear()
         assert log.wait("archived", 1000, timeout=PATIENCE)
 
@@ -232,8 +200,6 @@ def test_options_that_make_no_sense(options: dict[str, object], words: str) -> N
 
 
 def test_tiers_with_a_cold_tier_are_values() -> None:
-    import pickle
-
     tiers = aof2.Tiers(
         cold="s3://bucket/c", cold_region="eu-central-1", cold_metadata={"team": "x"}
     )

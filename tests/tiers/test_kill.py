@@ -11,12 +11,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import aof2
+import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
-    from s3_server import S3Server
 
 ROUNDS = int(os.environ.get("AOF2_KILL_ROUNDS", "12"))
 
@@ -45,11 +43,8 @@ def payload(n: int) -> bytes:
     return b"record %08d " % n * 20
 
 
-def test_what_was_reported_survives_kills_and_lost_disks(
-    s3_server: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in s3_server.env().items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("credentials")
+def test_what_was_reported_survives_kills_and_lost_disks(bucket: str, tmp_path: Path) -> None:
     path = tmp_path / "events"
     dice = random.Random(7)
     durable = archived = 0

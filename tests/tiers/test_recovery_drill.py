@@ -6,22 +6,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
-    from s3_server import S3Server
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
+@pytest.mark.usefixtures("credentials")
 def test_the_recovery_drill_gets_every_record_back(
-    s3_server: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = re.search(r"## The recovery drill.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert block is not None
-    for name, value in s3_server.env().items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     lines = block[1].replace("my-bucket", bucket).splitlines()
     script = [line for line in lines if not line.startswith("export AOF2_COLD_ENDPOINT")]

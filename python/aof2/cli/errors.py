@@ -209,6 +209,9 @@ def _of_store(error: Any) -> Failure:
         case "not_found":
             hint = "check the bucket and the address"
             return Failure(ExitCode.NOT_FOUND, kind, str(error), hint, details)
+        case "unavailable" if "certificate" in str(error):
+            hint = "SSL_CERT_FILE names the certificates of authorities that are trusted"
+            return Failure(ExitCode.IO, kind, str(error), hint, details)
         case "unavailable" | "timeout" | "throttled":
             hint = "check AOF2_COLD_ENDPOINT and the network, then run it again"
             return Failure(ExitCode.IO, kind, str(error), hint, details)

@@ -225,7 +225,13 @@ class S3Server:
     def _identities(self) -> object:
         credentials = [{"accessKey": ACCESS_KEY_ID, "secretKey": SECRET_ACCESS_KEY}]
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
-        return {"identities": [{"name": "tests", "credentials": credentials, "actions": actions}]}
+        # Keys of its own making, which it forgets when it stops: enough to try SSE-KMS.
+        kms = {
+            "default_provider": "local",
+            "providers": {"local": {"type": "local", "enableOnDemandCreate": True}},
+        }
+        identity = {"name": "tests", "credentials": credentials, "actions": actions}
+        return {"identities": [identity], "kms": kms}
 
     def _await_ready(self) -> None:
         """Wait until an object could be written: the S3 port answers before the volumes do."""

@@ -9,6 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::error::ObjectError;
+
 /// What the breaker lets through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreakerState {
@@ -28,6 +30,16 @@ struct State {
     open_until: Option<Instant>,
     is_trying: bool,
     opened_count: u64,
+    /// The failure that opened it.
+    cause: String,
+}
+
+/// Why a request is not sent.
+#[derive(Debug)]
+pub(super) struct HeldBack {
+    pub wait: Duration,
+    /// In the words of the request that failed last.
+    pub cause: String,
 }
 
 #[derive(Debug)]
@@ -49,18 +61,16 @@ impl Breaker {
     }
 
     /// Lets a request through, or says how long there is to wait.
-    pub fn enter(&self) -> Result<Pass<'_>, Duration> {
+    pub fn enter(&self) -> Result<Pass<'_>, HeldBack> {
         let mut state = self.state.lock();
         let Some(open_until) = state.open_until else {
             return Ok(Pass { breaker: self, is_trial: false });
         };
-        let now = Instant::now();
-        if now < open_until {
-            return Err(open_until - now);
-        }
-        if state.is_trying {
-            // Whoever tries decides soon; until then this is as good as open.
-            return Err(Duration::from_millis(1));
+        let wait = open_until.saturating_duration_since(Instant::now());
+        // Whoever tries decides soon; until then this is as good as open.
+        if !wait.is_zero() || state.is_trying {
+            let wait = wait.max(Duration::from_millis(1));
+            return Err(HeldBack { wait, cause: state.cause.clone() });
         }
         state.is_trying = true;
         Ok(Pass { breaker: self, is_trial: true })
@@ -92,14 +102,15 @@ impl Pass<'_> {
         }
     }
 
-    /// The store did not answer; whether this opened the breaker.
-    pub fn failed(self) {
+    /// The store did not answer, or said that it cannot.
+    pub fn failed(self, error: &ObjectError) {
         let mut state = self.breaker.state.lock();
         state.failures = state.failures.saturating_add(1);
         let is_closed = state.open_until.is_none();
         if self.is_trial || (is_closed && state.failures >= self.breaker.failures_max) {
             state.open_until = Some(Instant::now() + self.breaker.open);
             state.opened_count += 1;
+            state.cause = error.to_string();
             let failures = state.failures;
             tracing::warn!(failures, open = ?self.breaker.open, "the object store is left alone");
         }

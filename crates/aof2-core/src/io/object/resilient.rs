@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::ObjectBody;
-use super::breaker::Breaker;
+use super::breaker::{Breaker, HeldBack};
 use super::config::ColdConfig;
 use super::counters::{Counters, ObjectMetrics};
 use super::error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
@@ -140,9 +140,9 @@ impl ResilientStore {
         let Ok(Ok(_permit)) = timeout_at(deadline, shared.permits.acquire()).await else {
             return Err(held_back(ObjectErrorKind::Timeout, "too many requests are in flight"));
         };
-        let pass = shared.breaker.enter().map_err(|wait| {
-            let detail = "after many failures in a row no request is sent for a while";
-            let mut failure = held_back(ObjectErrorKind::Unavailable, detail);
+        let pass = shared.breaker.enter().map_err(|HeldBack { wait, cause }| {
+            let detail = format!("not tried for a while, after many failures in a row; {cause}");
+            let mut failure = held_back(ObjectErrorKind::Unavailable, &detail);
             failure.error.retry_after_ms = u64::try_from(wait.as_millis()).ok();
             failure
         })?;
@@ -161,10 +161,9 @@ impl ResilientStore {
             .as_ref()
             .is_err_and(|e| !matches!(e.kind, ObjectErrorKind::NotFound | ObjectErrorKind::Exists));
         shared.counters.answer(op, start.elapsed(), is_failure);
-        if answer.as_ref().is_err_and(ObjectError::may_be_carried_out) {
-            pass.failed();
-        } else {
-            pass.succeeded();
+        match &answer {
+            Err(error) if error.may_be_carried_out() => pass.failed(error),
+            _ => pass.succeeded(),
         }
         answer.map_err(|error| Failure { error, is_held_back: false })
     }

@@ -241,6 +241,7 @@ fn a_store_that_is_down_is_left_alone_and_found_again() {
         assert_eq!(bucket.calls(), 4);
         assert!(error.retry_after_ms.is_some_and(|ms| ms > 0 && ms <= config.breaker_open_ms));
         assert!(error.is_retryable());
+        assert!(error.detail.contains("head of \"a\" in the cold tier failed"), "{error}");
 
         // Half open: one request, and open again.
         tokio::time::advance(Duration::from_millis(config.breaker_open_ms)).await;

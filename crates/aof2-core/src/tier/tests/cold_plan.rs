@@ -199,3 +199,23 @@ fn compressed_files_leave_when_their_time_is_over() {
     machine.coordinator.settle_cold();
     assert_eq!(machine.streams[0].1.status().warm_segments, 0);
 }
+
+/// A simulated day in which nobody writes: no request to the bucket, and hardly a look.
+#[test]
+fn an_idle_manager_asks_nothing() {
+    let machine = Machine::new(&["a", "b"], |config| config.archive_after_ms = 300_000);
+    machine.seal_segments(2);
+    machine.coordinator.settle_cold();
+    machine.coordinator.settle();
+    let before = machine.bucket.calls();
+    let end_ms = machine.coordinator.now_ms() + 24 * 3_600_000;
+    let mut looks = 0;
+    while machine.coordinator.now_ms() < end_ms {
+        let pauses = [machine.pause(Lane::Moves), machine.pause(Lane::Cold)];
+        let Some(pause) = pauses.into_iter().flatten().min() else { break };
+        machine.sim.clock().advance_ms(pause.as_millis() as u64);
+        looks += 1;
+    }
+    assert_eq!(machine.bucket.calls(), before);
+    assert!(looks <= 24 * 60, "{looks} looks");
+}

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use aof2_core::io::object::{ObjectErrorKind, ObjectMeta};
 use aof2_core::io::sim::{BucketFault, SimBucket};
 use aof2_core::*;
-use support::PATIENCE;
 use support::bucket::*;
+use support::{PATIENCE, eventually};
 
 fn open(bucket: &SimBucket, name: &str) -> Result<AofReader> {
     AofReader::open_bucket_on(Arc::new(bucket.clone()), &cold(), name)
@@ -144,11 +144,7 @@ fn another_look_fetches_the_ends_of_new_objects_only() {
     archive_more(&bucket, "events", 300..500);
     let new = segment_keys(&bucket).len() as u64 - known;
     let (before, started) = (bucket.calls(), Instant::now());
-    let deadline = started + PATIENCE;
-    while reader.watermarks().unwrap().durable < 500 {
-        assert!(Instant::now() < deadline);
-        std::thread::yield_now();
-    }
+    eventually("all of it", || reader.watermarks().unwrap().durable >= 500);
     let looks = 1 + started.elapsed().as_secs();
     assert!(bucket.calls() - before <= new + looks, "known ends were fetched again");
     check(reader.scan(ScanOptions::default()).unwrap(), 0..500);
@@ -214,11 +210,7 @@ fn what_retention_deleted_meanwhile_is_told_as_trimmed() {
     let reader = open(&bucket, "events").unwrap();
     let first = reader.segments().unwrap()[1].first_offset;
     assert!(bucket.remove(&segment_keys(&bucket)[0]));
-    let deadline = Instant::now() + PATIENCE;
-    while reader.earliest_offset().unwrap() != first {
-        assert!(Instant::now() < deadline);
-        std::thread::yield_now();
-    }
+    eventually("the later beginning", || reader.earliest_offset().unwrap() == first);
     assert!(matches!(reader.read_offset(0), Err(AofError::Trimmed { .. })));
     check(reader.scan(ScanOptions::default()).unwrap(), first..600);
     assert_eq!(open(&bucket, "events").unwrap().earliest_offset().unwrap(), first);

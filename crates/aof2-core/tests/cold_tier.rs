@@ -6,87 +6,13 @@
 
 mod support;
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use aof2_core::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use aof2_core::io::object::{ObjectErrorKind, ObjectOp};
 use aof2_core::io::sim::{BucketFault, SimBucket};
-use aof2_core::io::{OsStorage, SystemClock};
 use aof2_core::*;
-use support::PATIENCE;
-
-const SEGMENT: u64 = 64 << 10;
-
-fn cold() -> ColdConfig {
-    ColdConfig {
-        backoff_ms: 1,
-        backoff_ms_max: 5,
-        breaker_open_ms: 5,
-        ..ColdConfig::new("s3://bucket/some/prefix")
-    }
-}
-
-fn tiers() -> TierConfig {
-    TierConfig {
-        hot_bytes: 64 * SEGMENT,
-        compression_level: 1,
-        frame_bytes: 8 << 10,
-        cold: Some(cold()),
-        cold_delete_after_ms: 0,
-        retry_ms: 1,
-        retry_ms_max: 20,
-        ..TierConfig::default()
-    }
-}
-
-fn manager(bucket: &SimBucket, tiers: TierConfig) -> AofManager {
-    let config = ManagerConfig { tiers: Some(tiers), ..ManagerConfig::for_one_stream() };
-    let bucket = Arc::new(bucket.clone());
-    AofManager::on_store(config, Arc::new(OsStorage), Arc::new(SystemClock), bucket).unwrap()
-}
-
-fn config(root: &Path) -> AofConfig {
-    AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT) }
-}
-
-fn payload(i: u64) -> Vec<u8> {
-    (0..400 + i % 700).map(|j| (i.wrapping_mul(2654435761) >> (j % 24)) as u8).collect()
-}
-
-fn append(log: &Aof, records: std::ops::Range<u64>) {
-    for i in records {
-        let options = AppendOptions { timestamp_ms: Some(1_000 + i), ..Default::default() };
-        let appended = log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
-        assert_eq!(appended.offset, i);
-    }
-}
-
-/// Seals, and waits until everything is archived.
-fn archive(log: &Aof) {
-    log.seal().unwrap();
-    let end = log.watermarks().appended;
-    let archived = log.wait(Level::Archived, end, Some(PATIENCE)).unwrap();
-    assert!(archived, "{:?}", log.tiers().unwrap());
-}
-
-fn check(scan: Scan, records: std::ops::Range<u64>) {
-    let mut expected = records.start;
-    for record in scan {
-        let record = record.unwrap();
-        assert_eq!((record.offset, &*record.payload), (expected, &payload(expected)[..]));
-        expected += 1;
-    }
-    assert_eq!(expected, records.end);
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
-}
+use support::bucket::*;
+use support::{PATIENCE, eventually};
 
 fn residencies(log: &Aof) -> Vec<Residency> {
     log.segments().iter().filter(|s| s.is_sealed).map(|s| s.residency).collect()
@@ -162,9 +88,7 @@ fn what_retention_lets_go_leaves_the_bucket_also_after_a_restart() {
     let root = dir.path().join("events");
     let bucket = SimBucket::new();
     let patient = TierConfig { cold_delete_after_ms: 3_600_000, ..tiers() };
-    let segments = |bucket: &SimBucket| -> usize {
-        bucket.objects().keys().filter(|key| key.ends_with(".zst")).count()
-    };
+    let segments = |bucket: &SimBucket| segment_keys(bucket).len();
     let before;
     {
         let manager = manager(&bucket, patient);
@@ -231,8 +155,7 @@ fn an_upload_whose_answer_was_lost_is_recognised_as_done() {
     });
     append(&log, 0..600);
     archive(&log);
-    let keys: Vec<String> =
-        bucket.objects().into_keys().filter(|key| key.ends_with(".zst")).collect();
+    let keys = segment_keys(&bucket);
     assert_eq!(keys.len(), log.segments().iter().filter(|s| s.is_sealed).count());
     assert!(keys.iter().all(|key| key.ends_with("-00000000.zst")), "{keys:?}");
 }
@@ -294,8 +217,7 @@ fn readers_in_other_handles_reach_the_bucket_too() {
     append(&log, 0..600);
     archive(&log);
     eventually("everything cold", || residencies(&log).iter().all(|r| *r == Residency::Cold));
-    let store = Arc::new(bucket.clone());
-    let reader = AofReader::open_on_store(Arc::new(OsStorage), store, &cold(), &root).unwrap();
+    let reader = reader(&bucket, &root);
     assert_eq!(reader.watermarks().unwrap().archived, 600);
     check(reader.scan(ScanOptions::default()).unwrap(), 0..600);
 }

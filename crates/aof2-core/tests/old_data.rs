@@ -5,49 +5,19 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use aof2_core::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use aof2_core::io::object::{ObjectErrorKind, ObjectOp};
 use aof2_core::io::sim::{BucketFault, SimBucket};
-use aof2_core::io::{OsStorage, SystemClock};
 use aof2_core::*;
-use support::PATIENCE;
+use support::bucket::*;
+use support::{PATIENCE, eventually};
 
-const SEGMENT: u64 = 64 << 10;
 const MODES: [Hydrate; 3] = [Hydrate::Auto, Hydrate::Never, Hydrate::Always];
 
-fn cold() -> ColdConfig {
-    ColdConfig {
-        backoff_ms: 1,
-        backoff_ms_max: 5,
-        breaker_open_ms: 5,
-        ..ColdConfig::new("s3://bucket/some/prefix")
-    }
-}
-
-fn tiers(hot_bytes: u64) -> TierConfig {
-    TierConfig {
-        hot_bytes,
-        compression_level: 1,
-        frame_bytes: 8 << 10,
-        cold: Some(cold()),
-        retry_ms: 1,
-        retry_ms_max: 20,
-        ..TierConfig::default()
-    }
-}
-
-fn payload(i: u64) -> Vec<u8> {
-    (0..400 + i % 700).map(|j| (i.wrapping_mul(2654435761) >> (j % 24)) as u8).collect()
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
+fn with_hot(hot_bytes: u64) -> TierConfig {
+    TierConfig { hot_bytes, ..tiers() }
 }
 
 struct Subject {
@@ -65,21 +35,10 @@ impl Subject {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("events");
         let bucket = SimBucket::new();
-        let config = ManagerConfig { tiers: Some(tiers), ..ManagerConfig::for_one_stream() };
-        let store = Arc::new(bucket.clone());
-        let clock = Arc::new(SystemClock);
-        let manager = AofManager::on_store(config, Arc::new(OsStorage), clock, store).unwrap();
-        let config = AofConfig {
-            preallocate_segments: 0,
-            ..AofConfig::new(&root).segment_bytes(segment_bytes)
-        };
-        let log = manager.open(config).unwrap();
-        for i in 0..records {
-            let options = AppendOptions { timestamp_ms: Some(1_000 + i), ..Default::default() };
-            log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
-        }
-        log.seal().unwrap();
-        assert!(log.wait(Level::Archived, records, Some(PATIENCE)).unwrap());
+        let manager = manager(&bucket, tiers);
+        let log = manager.open(config(&root).segment_bytes(segment_bytes)).unwrap();
+        append(&log, 0..records);
+        archive(&log);
         Self { _dir: dir, root, bucket, _manager: manager, log, records }
     }
 
@@ -102,7 +61,7 @@ impl Subject {
 
     fn scan(&self, hydrate: Hydrate) {
         let options = ScanOptions { hydrate, ..ScanOptions::default() };
-        check(self.log.scan(options).unwrap(), self.records);
+        check(self.log.scan(options).unwrap(), 0..self.records);
     }
 
     fn metrics(&self) -> TierMetrics {
@@ -112,16 +71,6 @@ impl Subject {
     fn gets(&self) -> u64 {
         self.log.tiers().unwrap().cold.unwrap().requests.op(ObjectOp::Get).requests
     }
-}
-
-fn check(scan: Scan, records: u64) {
-    let mut expected = 0;
-    for record in scan {
-        let record = record.unwrap();
-        assert_eq!((record.offset, &*record.payload), (expected, &payload(expected)[..]));
-        expected += 1;
-    }
-    assert_eq!(expected, records);
 }
 
 fn would_block(read: &Result<Record>) -> bool {
@@ -142,7 +91,7 @@ fn persist(mut read: impl FnMut() -> Result<Record>) -> Result<Record> {
 
 #[test]
 fn a_read_that_does_not_wait_asks_once_and_finds_the_record_later() {
-    let subject = Subject::cold(tiers(64 * SEGMENT), SEGMENT, 300);
+    let subject = Subject::cold(tiers(), SEGMENT, 300);
     let log = &subject.log;
     let before = subject.gets();
     assert!(would_block(&log.try_read_offset(3)));
@@ -170,9 +119,7 @@ fn a_read_that_does_not_wait_asks_once_and_finds_the_record_later() {
     assert!(matches!(log.try_read_offset(301), Err(AofError::PastEnd { end: 301, .. })));
 
     // A reader of its own, of a compressed file or of an object.
-    let store = Arc::new(subject.bucket.clone());
-    let reader =
-        AofReader::open_on_store(Arc::new(OsStorage), store, &cold(), &subject.root).unwrap();
+    let reader = reader(&subject.bucket, &subject.root);
     assert!(would_block(&reader.try_read_offset(299)));
     let record = persist(|| reader.try_read_offset(299)).unwrap();
     assert_eq!(&*record.payload, &payload(299)[..]);
@@ -181,7 +128,7 @@ fn a_read_that_does_not_wait_asks_once_and_finds_the_record_later() {
 
 #[test]
 fn a_read_that_does_not_wait_is_told_why_nothing_came() {
-    let subject = Subject::cold(tiers(64 * SEGMENT), SEGMENT, 200);
+    let subject = Subject::cold(tiers(), SEGMENT, 200);
     subject.bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
     let failed = persist(|| subject.log.try_read_offset(7));
     assert!(matches!(failed, Err(AofError::Cold(_))), "{failed:?}");
@@ -189,8 +136,7 @@ fn a_read_that_does_not_wait_is_told_why_nothing_came() {
     eventually("the record", || subject.log.try_read_offset(7).is_ok());
     // And of damage, as long as it is there.
     let segment = subject.sealed().pop().unwrap();
-    let of_segment = format!("/{:020}-", segment.segment_id);
-    let key = subject.bucket.objects().into_keys().find(|k| k.contains(&of_segment)).unwrap();
+    let key = segment_key(&subject.bucket, segment.segment_id);
     assert!(subject.bucket.damage(&key, 100, 1));
     for _ in 0..2 {
         let failed = persist(|| subject.log.try_read_offset(segment.first_offset));
@@ -201,29 +147,22 @@ fn a_read_that_does_not_wait_is_told_why_nothing_came() {
 #[test]
 fn a_log_in_all_tiers_reads_the_same_in_every_mode() {
     for mode in MODES {
-        let subject = Subject::archived(tiers(64 * SEGMENT), SEGMENT, 900);
+        let subject = Subject::archived(tiers(), SEGMENT, 900);
         let sealed = subject.sealed();
         assert!(sealed.len() > 8);
         for segment in sealed.iter().filter(|s| s.segment_id % 3 != 0) {
             subject.log.evict(segment.segment_id).unwrap();
         }
         for segment in sealed.iter().filter(|s| s.segment_id % 3 == 1) {
-            let warm = std::fs::read_dir(subject.root.join("warm")).unwrap();
-            let of_segment = format!("{:020}_", segment.segment_id);
-            let mut warm = warm.map(|f| f.unwrap().path());
-            let name = |f: &Path| f.file_name().unwrap().to_string_lossy().into_owned();
-            std::fs::remove_file(warm.find(|f| name(f).starts_with(&of_segment)).unwrap()).unwrap();
+            let warm = segment_file(&subject.root, "warm", segment.segment_id);
+            std::fs::remove_file(warm).unwrap();
         }
         subject.log.close().unwrap();
-        let config = AofConfig {
-            preallocate_segments: 0,
-            ..AofConfig::new(&subject.root).segment_bytes(SEGMENT)
-        };
-        let log = subject._manager.open(config).unwrap();
+        let log = subject._manager.open(config(&subject.root)).unwrap();
         let tiers: BTreeSet<Residency> = log.segments().iter().map(|s| s.residency).collect();
         assert_eq!(tiers.len(), 3, "{tiers:?}");
         let options = ScanOptions { hydrate: mode, ..ScanOptions::default() };
-        check(log.scan(options).unwrap(), 900);
+        check(log.scan(options).unwrap(), 0..900);
         // From the middle, in batches, and by a handle that moves nothing.
         let middle = ScanOptions { start: Start::Offset(333), end: End::Offset(777), ..options };
         let mut scan = log.scan(middle).unwrap();
@@ -233,17 +172,15 @@ fn a_log_in_all_tiers_reads_the_same_in_every_mode() {
             next = batch.offsets().end;
         }
         assert_eq!(next, 777);
-        let store = Arc::new(subject.bucket.clone());
-        let reader =
-            AofReader::open_on_store(Arc::new(OsStorage), store, &self::cold(), &subject.root);
-        check(reader.unwrap().scan(options).unwrap(), 900);
+        let reader = reader(&subject.bucket, &subject.root);
+        check(reader.scan(options).unwrap(), 0..900);
     }
 }
 
 #[test]
 fn always_brings_segments_back_within_the_budget() {
     let budget = 5 * SEGMENT;
-    let subject = Subject::cold(tiers(budget), SEGMENT, 900);
+    let subject = Subject::cold(with_hot(budget), SEGMENT, 900);
     let count = subject.sealed().len() as u64;
     let options = ScanOptions { hydrate: Hydrate::Always, ..ScanOptions::default() };
     let mut scan = subject.log.scan(options).unwrap();
@@ -257,21 +194,21 @@ fn always_brings_segments_back_within_the_budget() {
     assert_eq!(expected, 900);
     assert!(subject.metrics().hydrations >= count, "{:?} of {count}", subject.metrics());
     // What is larger than the budget is read where it is.
-    let subject = Subject::cold(tiers(1), SEGMENT, 300);
+    let subject = Subject::cold(with_hot(1), SEGMENT, 300);
     subject.scan(Hydrate::Always);
     assert_eq!(subject.metrics().hydrations, 0);
 }
 
 #[test]
 fn what_is_read_as_a_whole_for_the_second_time_comes_back_if_there_is_room() {
-    let subject = Subject::cold(tiers(64 * SEGMENT), SEGMENT, 300);
+    let subject = Subject::cold(tiers(), SEGMENT, 300);
     let count = subject.sealed().len() as u64;
     subject.scan(Hydrate::Never);
     subject.scan(Hydrate::Auto);
     eventually("all of them", || subject.metrics().hydrations == count);
     assert!(subject.sealed().iter().all(|s| s.residency == Residency::Hot));
 
-    let subject = Subject::cold(tiers(64 * SEGMENT), SEGMENT, 300);
+    let subject = Subject::cold(tiers(), SEGMENT, 300);
     let half = ScanOptions { end: End::Offset(40), ..ScanOptions::default() };
     for _ in 0..3 {
         assert_eq!(subject.log.scan(half).unwrap().count(), 40);
@@ -281,7 +218,7 @@ fn what_is_read_as_a_whole_for_the_second_time_comes_back_if_there_is_room() {
     assert_eq!(subject.log.tiers().unwrap().activations_pending, 0);
     assert_eq!(subject.metrics().hydrations, 0);
 
-    let full = Subject::cold(tiers(2 * SEGMENT), SEGMENT, 300);
+    let full = Subject::cold(with_hot(2 * SEGMENT), SEGMENT, 300);
     let (first, last) = (full.sealed()[0].segment_id, full.sealed()[1].segment_id);
     full.log.hydrate(first, Some(PATIENCE)).unwrap();
     let evictions = full.metrics().evictions;
@@ -293,7 +230,7 @@ fn what_is_read_as_a_whole_for_the_second_time_comes_back_if_there_is_room() {
 
 #[test]
 fn a_scan_of_cold_data_costs_few_requests_and_asks_for_the_next_segment_in_time() {
-    let large = TierConfig { frame_bytes: 64 << 10, ..tiers(64 << 20) };
+    let large = TierConfig { frame_bytes: 64 << 10, ..with_hot(64 << 20) };
     let subject = Subject::cold(large, 1 << 20, 11_000);
     let sealed = subject.sealed();
     let count = sealed.len() as u64;

@@ -33,11 +33,6 @@ fn run_told(
     restore_on(storage, store, &cold(), "events", target, options, progress)
 }
 
-fn reader(bucket: &SimBucket, target: &Path) -> AofReader {
-    let store = Arc::new(bucket.clone());
-    AofReader::open_on_store(Arc::new(OsStorage), store, &cold(), target).unwrap()
-}
-
 #[test]
 fn what_was_downloaded_needs_the_bucket_no_more() {
     let bucket = archived("events", 600);
@@ -139,11 +134,8 @@ fn a_writer_that_was_cut_while_it_looked_in_the_bucket_looks_again() {
         let log = manager.open(config).unwrap();
         append(&log, 0..RECORDS);
         archive(&log);
-        let deadline = std::time::Instant::now() + support::PATIENCE;
-        while !bucket.objects().keys().any(|key| key.ends_with(".mlog")) {
-            assert!(std::time::Instant::now() < deadline, "no chunk was uploaded");
-            std::thread::yield_now();
-        }
+        let is_chunk = |key: &String| key.ends_with(".mlog");
+        support::eventually("a chunk is uploaded", || bucket.objects().keys().any(is_chunk));
         log.close().unwrap();
     }
     let mut call = 0;

@@ -12,69 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aof2_core::format::manifest::ManifestEvent;
-use aof2_core::io::object::{ColdConfig, ObjectErrorKind};
+use aof2_core::io::OsStorage;
+use aof2_core::io::object::ObjectErrorKind;
 use aof2_core::io::sim::{BucketFault, SimBucket};
-use aof2_core::io::{OsStorage, SystemClock};
 use aof2_core::*;
-use support::PATIENCE;
+use support::bucket::*;
+use support::{PATIENCE, eventually};
 
-const SEGMENT: u64 = 64 << 10;
 const TIERS: [Residency; 3] = [Residency::Hot, Residency::Warm, Residency::Cold];
 
-fn cold() -> ColdConfig {
-    ColdConfig {
-        backoff_ms: 1,
-        backoff_ms_max: 5,
-        breaker_open_ms: 5,
-        ..ColdConfig::new("s3://bucket/some/prefix")
-    }
-}
-
-fn tiers() -> TierConfig {
-    TierConfig {
-        hot_bytes: 64 * SEGMENT,
-        compression_level: 1,
-        frame_bytes: 8 << 10,
-        cold_delete_after_ms: 0,
-        retry_ms: 1,
-        retry_ms_max: 20,
-        ..TierConfig::default()
-    }
-}
-
-fn manager(bucket: &SimBucket, tiers: TierConfig) -> AofManager {
-    let config = ManagerConfig { tiers: Some(tiers), ..ManagerConfig::for_one_stream() };
-    let bucket = Arc::new(bucket.clone());
-    AofManager::on_store(config, Arc::new(OsStorage), Arc::new(SystemClock), bucket).unwrap()
-}
-
-fn config(root: &Path) -> AofConfig {
-    AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT) }
-}
-
-fn payload(i: u64) -> Vec<u8> {
-    (0..400 + i % 700).map(|j| (i.wrapping_mul(2654435761) >> (j % 24)) as u8).collect()
-}
-
-fn append(log: &Aof, records: std::ops::Range<u64>) {
-    for i in records {
-        let options = AppendOptions { timestamp_ms: Some(1_000 + i), ..Default::default() };
-        log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
-    }
-}
-
-fn archive(log: &Aof) {
-    let end = log.watermarks().appended;
-    let archived = log.wait(Level::Archived, end, Some(PATIENCE)).unwrap();
-    assert!(archived, "{:?}", log.tiers().unwrap());
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
+fn without_bucket() -> TierConfig {
+    TierConfig { cold: None, ..tiers() }
 }
 
 fn scrub(log: &Aof, options: &ScrubOptions) -> ScrubReport {
@@ -125,9 +73,9 @@ impl Subject {
         let ext_id = if format == SegmentFormat::Full { 7 } else { 0 };
         let log = manager.open(AofConfig { format, ext_id, ..config(&root) }).unwrap();
         append(&log, 0..records);
-        log.seal().unwrap();
-        if has_cold {
-            archive(&log);
+        match has_cold {
+            true => archive(&log),
+            false => log.seal().unwrap(),
         }
         Self { _dir: dir, root, bucket, manager, log, records }
     }
@@ -135,7 +83,7 @@ impl Subject {
     /// One with exactly these copies of its segments.
     fn with_copies(copies: &[Residency], records: u64) -> Self {
         let has = |tier| copies.contains(&tier);
-        let mut limits = tiers();
+        let mut limits = without_bucket();
         if has(Residency::Cold) {
             limits.cold = Some(cold());
             limits.warm_bytes = (!has(Residency::Warm)).then_some(1);
@@ -179,16 +127,7 @@ impl Subject {
     }
 
     fn file_in(&self, dir: &str, id: u64) -> PathBuf {
-        let files = std::fs::read_dir(self.root.join(dir)).unwrap();
-        let of_segment = format!("{id:020}_");
-        let mut files = files.map(|f| f.unwrap().path());
-        files.find(|f| f.file_name().unwrap().to_string_lossy().starts_with(&of_segment)).unwrap()
-    }
-
-    fn key(&self, id: u64) -> String {
-        let of_segment = format!("/{id:020}-");
-        let mut keys = self.bucket.objects().into_keys().filter(|key| key.contains(&of_segment));
-        keys.next_back().unwrap()
+        segment_file(&self.root, dir, id)
     }
 
     /// Flips bits of one byte of a copy, or loses the copy.
@@ -196,7 +135,7 @@ impl Subject {
         let is_lost = rng.below(5) == 0;
         let mask = 1 << rng.below(8);
         if tier == Residency::Cold {
-            let key = self.key(id);
+            let key = segment_key(&self.bucket, id);
             let len = self.bucket.objects()[&key].bytes.len() as u64;
             match is_lost {
                 true => assert!(self.bucket.remove(&key)),
@@ -307,8 +246,7 @@ fn random_damage_in_a_log_of_all_residencies_leaves_good_copies_or_a_true_report
     for seed in 0..25 {
         let mut rng = Rng(seed);
         let format = [SegmentFormat::Full, SegmentFormat::Compact][seed as usize % 2];
-        let limits = TierConfig { cold: Some(cold()), ..tiers() };
-        let subject = Subject::of_format(format, limits, 700);
+        let subject = Subject::of_format(format, tiers(), 700);
         let ids = subject.ids();
         for id in &ids {
             if rng.below(2) == 0 {
@@ -454,8 +392,7 @@ fn a_bucket_that_is_down_is_not_taken_for_damage() {
 
 #[test]
 fn the_background_scrubs_at_its_interval_and_heals() {
-    let subject =
-        Subject::with(TierConfig { cold: Some(cold()), scrub_interval_ms: 1, ..tiers() }, 300);
+    let subject = Subject::with(TierConfig { scrub_interval_ms: 1, ..tiers() }, 300);
     let metrics = || subject.log.tiers().unwrap().metrics;
     eventually("a first scrub", || subject.log.tiers().unwrap().last_scrub_ms.is_some());
     let mut rng = Rng(5);
@@ -466,7 +403,6 @@ fn the_background_scrubs_at_its_interval_and_heals() {
     }
     // Appends go on, and new segments are part of it.
     append(&subject.log, 300..500);
-    subject.log.seal().unwrap();
     archive(&subject.log);
     let before = metrics().scrubbed_segments;
     eventually("another one", || {
@@ -510,7 +446,7 @@ fn a_scrub_goes_on_where_the_process_before_left_it() {
     subject.log.close().unwrap();
     let state = subject.root.join("scrub");
     std::fs::write(&state, format!("aof2 scrub 1\nsince_ms 1\nreached {}\n", ids[2])).unwrap();
-    let hour = TierConfig { scrub_interval_ms: 3_600_000, ..tiers() };
+    let hour = TierConfig { scrub_interval_ms: 3_600_000, ..without_bucket() };
     let busy = manager(&subject.bucket, hour);
     let log = busy.open(config(&subject.root)).unwrap();
     eventually("the rest", || log.tiers().unwrap().last_scrub_ms.is_some());

@@ -5,13 +5,13 @@
 
 mod support;
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use aof2_core::*;
-use support::PATIENCE;
-
-const SEGMENT: u64 = 64 << 10;
+use support::bucket::{SEGMENT, append_payloads, check_payloads, config};
+use support::{PATIENCE, eventually};
 
 fn tiers(hot_bytes: u64) -> TierConfig {
     TierConfig { hot_bytes, compression_level: 1, frame_bytes: 8 << 10, ..TierConfig::default() }
@@ -22,20 +22,13 @@ fn manager(tiers: TierConfig) -> AofManager {
     AofManager::new(config).unwrap()
 }
 
-fn config(root: &Path) -> AofConfig {
-    AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT) }
-}
-
+/// Compresses well.
 fn payload(i: u64) -> Vec<u8> {
     (0..400 + i % 700).map(|j| (i / 7 + j / 16) as u8).collect()
 }
 
-fn append(log: &Aof, records: std::ops::Range<u64>) {
-    for i in records {
-        let options = AppendOptions { timestamp_ms: Some(1_000 + i), ..Default::default() };
-        let appended = log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
-        assert_eq!(appended.offset, i);
-    }
+fn append(log: &Aof, records: Range<u64>) {
+    append_payloads(log, records, payload);
 }
 
 /// Seals what there is and moves every sealed segment out of the hot tier.
@@ -47,29 +40,14 @@ fn evict_everything(log: &Aof) {
     assert!(log.segments().iter().all(|s| s.residency == Residency::Warm));
 }
 
-fn check_scan(scan: Scan, records: std::ops::Range<u64>) {
-    let mut expected = records.start;
-    for record in scan {
-        let record = record.unwrap();
-        assert_eq!((record.offset, &*record.payload), (expected, &payload(expected)[..]));
-        expected += 1;
-    }
-    assert_eq!(expected, records.end);
+fn check_scan(scan: Scan, records: Range<u64>) {
+    check_payloads(scan, records, payload);
 }
 
 fn file_bytes(root: &Path, dir: &str) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(root.join(dir)).unwrap();
     entries.filter_map(|e| Some(e.ok()?.metadata().ok()?.blocks() * 512)).sum()
-}
-
-/// Waits for the background, not for a time.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -241,24 +241,25 @@ impl MetricsSnapshot {
     }
 }
 
-struct PrometheusText {
-    out: String,
+/// Text in the making: figures of one stream.
+pub(crate) struct PrometheusText {
+    pub(crate) out: String,
     stream: String,
 }
 
 impl PrometheusText {
-    fn new(stream: &str) -> Self {
+    pub(crate) fn new(stream: &str) -> Self {
         let stream = stream.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         Self { out: String::new(), stream }
     }
 
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let suffix = if kind == "counter" { "_total" } else { "" };
         let _ = writeln!(self.out, "# HELP aof2_{name}{suffix} {help}");
         let _ = writeln!(self.out, "# TYPE aof2_{name}{suffix} {kind}");
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
         let _ = write!(self.out, "aof2_{name}{{stream=\"{}\"", self.stream);
         for (key, label) in labels {
             let _ = write!(self.out, ",{key}=\"{label}\"");

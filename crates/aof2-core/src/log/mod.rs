@@ -59,6 +59,7 @@ pub use config::{AofConfig, FlushConfig};
 pub use cursor::Start;
 pub(crate) use heal::Aside;
 pub use layout::{Layout, SegmentListing};
+pub(crate) use metrics::PrometheusText;
 pub use metrics::{HistogramSnapshot, MetricsSnapshot};
 pub use position::Position;
 pub use reader::AofReader;

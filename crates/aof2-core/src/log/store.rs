@@ -27,7 +27,8 @@ pub(crate) enum Comeback {
     Late,
 }
 
-/// Keeps sealed segments, and says whether there is room for more.
+/// Keeps sealed segments, and says whether there is room for more. What has a default is
+/// that of a store that moves nothing and has no limit.
 pub(crate) trait SegmentStore: Send + Sync + Debug {
     /// The bytes of a segment that is in the cold tier, of its upload with this epoch.
     /// Asks for nothing yet.
@@ -72,20 +73,22 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
     /// Whether the writer may go on to another segment, for which it needs so many
     /// bytes. Called with the append lock held: it only looks. Whoever says no raises
     /// the stream's rollover signal once the answer changes.
-    fn admits(&self, bytes: u64) -> bool;
+    fn admits(&self, _bytes: u64) -> bool {
+        true
+    }
 
     /// A segment became active. Called with the append lock held.
-    fn activated(&self, segment_bytes: u64);
+    fn activated(&self, _segment_bytes: u64) {}
 
     /// A segment was sealed and has so many bytes of records. [`ring`](Self::ring) comes
     /// once nobody writes it any more.
-    fn sealed(&self, segment_bytes: u64, durable_bytes: u64);
+    fn sealed(&self, _segment_bytes: u64, _durable_bytes: u64) {}
 
     /// A writer waits for room, or a segment may leave.
-    fn ring(&self);
+    fn ring(&self) {}
 
     /// The log is closed.
-    fn closed(&self);
+    fn closed(&self) {}
 
     /// Itself, for those who know more about it than the log does.
     fn as_any(&self) -> &dyn Any;
@@ -101,18 +104,6 @@ impl SegmentStore for LocalStore {
             format!("segment {} (cold tier)", index.summary.segment_id).into(),
         )))
     }
-
-    fn admits(&self, _bytes: u64) -> bool {
-        true
-    }
-
-    fn activated(&self, _segment_bytes: u64) {}
-
-    fn sealed(&self, _segment_bytes: u64, _durable_bytes: u64) {}
-
-    fn ring(&self) {}
-
-    fn closed(&self) {}
 
     fn as_any(&self) -> &dyn Any {
         self

@@ -1,12 +1,13 @@
 //! What the tiers of a stream hold and did.
 
-use std::fmt::Write as _;
+mod prometheus;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::archive::uploads_pending;
 use super::stream::StreamTiers;
-use crate::io::object::{BreakerState, Capabilities, ObjectMetrics, ObjectOp, OpMetrics};
+use crate::io::object::{Capabilities, ObjectMetrics};
 use crate::log::Stream;
 
 /// Counters of one stream.
@@ -234,141 +235,5 @@ impl TierStatus {
             error: tiers.cold_error(),
             ..ColdStatus::default()
         })
-    }
-
-    /// Prometheus text, every line labelled with the stream.
-    pub fn to_prometheus(&self, stream: &str) -> String {
-        let label = stream.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let mut text = String::new();
-        let mut line = |kind: &str, name: &str, help: &str, value: f64| {
-            let _ = writeln!(text, "# HELP aof2_tier_{name} {help}");
-            let _ = writeln!(text, "# TYPE aof2_tier_{name} {kind}");
-            let _ = writeln!(text, "aof2_tier_{name}{{stream=\"{label}\"}} {value}");
-        };
-        let m = &self.metrics;
-        line("gauge", "hot_segments", "Segments in the hot tier.", self.hot_segments as f64);
-        line("gauge", "hot_bytes", "Bytes in the hot tier.", self.hot_bytes as f64);
-        line("gauge", "hot_bytes_max", "Limit of all streams.", self.hot_bytes_max as f64);
-        line("gauge", "warm_segments", "Compressed segments.", self.warm_segments as f64);
-        line("gauge", "warm_bytes", "Bytes of compressed segments.", self.warm_bytes as f64);
-        line(
-            "gauge",
-            "evicted_segments",
-            "Segments not in the hot tier.",
-            self.evicted_segments as f64,
-        );
-        line("gauge", "pinned_segments", "Segments that stay hot.", self.pinned_segments as f64);
-        line(
-            "gauge",
-            "activations_pending",
-            "Segments asked for.",
-            self.activations_pending as f64,
-        );
-        line("counter", "evictions_total", "Segments that left the hot tier.", m.evictions as f64);
-        line("counter", "failures_total", "Moves that failed.", m.failures as f64);
-        line("counter", "compressions_total", "Segments compressed.", m.compressions as f64);
-        line(
-            "counter",
-            "compressed_raw_bytes_total",
-            "Their bytes before.",
-            m.compressed_raw_bytes as f64,
-        );
-        line("counter", "compressed_bytes_total", "Their bytes after.", m.compressed_bytes as f64);
-        line(
-            "counter",
-            "compression_seconds_total",
-            "Time spent compressing.",
-            m.compression_seconds,
-        );
-        line("counter", "hydrations_total", "Segments that came back.", m.hydrations as f64);
-        line("counter", "hydration_seconds_total", "Time spent on it.", m.hydration_seconds);
-        self.add_scrub(&mut line);
-        if let Some(limit) = self.warm_bytes_max {
-            line("gauge", "warm_bytes_max", "Limit of all streams.", limit as f64);
-        }
-        if let Some(cold) = &self.cold {
-            cold.add_prometheus(m, &mut line);
-        }
-        if let Some(cold) = &self.cold {
-            cold.add_requests(&label, &mut text);
-        }
-        text
-    }
-}
-
-impl TierStatus {
-    fn add_scrub(&self, line: &mut impl FnMut(&str, &str, &str, f64)) {
-        let m = &self.metrics;
-        line("counter", "scrubbed_bytes_total", "Bytes checked.", m.scrubbed_bytes as f64);
-        line("counter", "scrubbed_segments_total", "Segments checked.", m.scrubbed_segments as f64);
-        line("counter", "damage_found_total", "Damaged copies found.", m.damage_found as f64);
-        line("counter", "healed_total", "Damaged copies replaced.", m.healed as f64);
-        line(
-            "gauge",
-            "needs_repair_segments",
-            "Segments with damage that was not healed.",
-            self.needs_repair_segments as f64,
-        );
-        if let Some(ms) = self.last_scrub_ms {
-            let seconds = ms as f64 / 1e3;
-            line("gauge", "last_scrub_timestamp_seconds", "When everything was checked.", seconds);
-        }
-    }
-}
-
-/// One figure of a kind of request.
-type Figure = fn(&OpMetrics) -> f64;
-
-impl ColdStatus {
-    fn add_prometheus(&self, m: &TierMetrics, line: &mut impl FnMut(&str, &str, &str, f64)) {
-        line("gauge", "cold_segments", "Segments in the object store.", self.segments as f64);
-        line("gauge", "cold_bytes", "Their bytes there.", self.bytes as f64);
-        line("gauge", "archived_offset", "Records below it are archived.", self.archived as f64);
-        line("gauge", "uploads_pending", "Sealed, not archived.", self.uploads_pending as f64);
-        line("gauge", "deletes_pending", "Objects to be deleted.", self.deletes_pending as f64);
-        line(
-            "counter",
-            "warm_evictions_total",
-            "Compressed files removed.",
-            m.warm_evictions as f64,
-        );
-        line("counter", "uploads_total", "Segments archived.", m.uploads as f64);
-        line("counter", "uploaded_bytes_total", "Their bytes there.", m.uploaded_bytes as f64);
-        line("counter", "upload_seconds_total", "Time spent on it.", m.upload_seconds);
-        line("counter", "deletes_total", "Objects deleted.", m.deletes as f64);
-        line("counter", "cold_failures_total", "Work that failed.", m.cold_failures as f64);
-        line("counter", "cold_missing_total", "Segments not found there.", m.cold_missing as f64);
-        let requests = &self.requests;
-        line("counter", "object_bytes_in_total", "Bytes received.", requests.bytes_in as f64);
-        line("counter", "object_bytes_out_total", "Bytes sent.", requests.bytes_out as f64);
-        line(
-            "counter",
-            "object_uploads_recognised_total",
-            "Uploads that an earlier try had done.",
-            requests.uploads_recognised as f64,
-        );
-        line("gauge", "object_in_flight", "Requests in flight.", requests.in_flight as f64);
-        let is_open = requests.breaker != BreakerState::Closed;
-        line("gauge", "object_breaker_open", "Requests are held back.", f64::from(is_open));
-        line("gauge", "object_requests_per_gb", "Requests per GB moved.", requests.per_gb());
-    }
-
-    /// Requests by what they asked for.
-    fn add_requests(&self, label: &str, text: &mut String) {
-        let kinds: [(&str, &str, Figure); 4] = [
-            ("object_requests_total", "Requests sent.", |op| op.requests as f64),
-            ("object_retries_total", "Those that were not the first try.", |op| op.retries as f64),
-            ("object_failures_total", "Requests that failed.", |op| op.failures as f64),
-            ("object_seconds_total", "Time spent waiting.", |op| op.elapsed_ns as f64 / 1e9),
-        ];
-        for (name, help, value) in kinds {
-            let _ = writeln!(text, "# HELP aof2_tier_{name} {help}");
-            let _ = writeln!(text, "# TYPE aof2_tier_{name} counter");
-            for op in ObjectOp::ALL {
-                let (value, op) = (value(&self.requests.op(op)), op.name());
-                let _ =
-                    writeln!(text, "aof2_tier_{name}{{stream=\"{label}\",op=\"{op}\"}} {value}");
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aof2_core::io::object::ColdConfig;
@@ -54,6 +54,11 @@ pub fn payload(i: u64) -> Vec<u8> {
 
 /// Appends these records; the timestamp of record `i` is `1000 + i`.
 pub fn append(log: &Aof, records: Range<u64>) {
+    append_payloads(log, records, payload);
+}
+
+/// The same with other payloads.
+pub fn append_payloads(log: &Aof, records: Range<u64>, payload: fn(u64) -> Vec<u8>) {
     for i in records {
         let options = AppendOptions { timestamp_ms: Some(1_000 + i), ..Default::default() };
         let appended = log.append_record_with_timeout(&payload(i), &options, PATIENCE).unwrap();
@@ -91,7 +96,33 @@ pub fn segment_keys(bucket: &SimBucket) -> Vec<String> {
     bucket.objects().into_keys().filter(|key| key.ends_with(".zst")).collect()
 }
 
+/// The key of the latest upload of a segment.
+pub fn segment_key(bucket: &SimBucket, segment_id: u64) -> String {
+    let of_segment = format!("/{segment_id:020}-");
+    let mut keys = bucket.objects().into_keys().filter(|key| key.contains(&of_segment));
+    keys.next_back().unwrap()
+}
+
+/// The file of a segment in a directory of its log.
+pub fn segment_file(root: &Path, dir: &str, segment_id: u64) -> PathBuf {
+    let of_segment = format!("{segment_id:020}_");
+    let mut files = std::fs::read_dir(root.join(dir)).unwrap().map(|f| f.unwrap().path());
+    files.find(|f| f.file_name().unwrap().to_string_lossy().starts_with(&of_segment)).unwrap()
+}
+
+/// A reader beside the log's files that knows its bucket.
+pub fn reader(bucket: &SimBucket, root: &Path) -> AofReader {
+    let store = Arc::new(bucket.clone());
+    AofReader::open_on_store(Arc::new(OsStorage), store, &cold(), root).unwrap()
+}
+
+/// A scan gives exactly these records, as [`append`] wrote them.
 pub fn check(scan: Scan, records: Range<u64>) {
+    check_payloads(scan, records, payload);
+}
+
+/// The same with other payloads.
+pub fn check_payloads(scan: Scan, records: Range<u64>, payload: fn(u64) -> Vec<u8>) {
     let mut expected = records.start;
     for record in scan {
         let record = record.unwrap();

@@ -22,6 +22,15 @@ const HELPER_SECONDS_MAX: u32 = 180;
 const ROLE: &str = "AOF2_TEST_ROLE";
 const ROOT: &str = "AOF2_TEST_ROOT";
 
+/// Waits for the background, not for a time.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
 /// The role of this process, if it is a helper. Its life is bounded from here on.
 pub fn role() -> Option<String> {
     let role = std::env::var(ROLE).ok()?;

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Cursor, Opened, SegmentEntry, Spot, Want};
+use super::{Cursor, Spot, Want};
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::IndexPoint;
 use crate::log::read_ahead::{FRAMES_MAX, ReadAhead};
 use crate::log::scan::Hydrate;
 use crate::log::store::Comeback;
+use crate::log::table::{Opened, SegmentEntry};
 use crate::segment::{Artifact, Segment};
 
 /// How a cursor reads segments in other tiers.

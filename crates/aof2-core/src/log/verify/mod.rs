@@ -3,8 +3,9 @@
 //! [`verify`] reads and judges, while a writer may run; it writes nothing and takes no
 //! lock. [`repair`] is the only thing that gives up records that had been durable, and
 //! it says exactly which. Roles: `inventory` finds the files, `examine` and `walk` say
-//! what is in one of them, `compressed` and `thaw` what is in one that was compressed,
-//! `check` says what is wrong, `repair` plans and `rewrite` writes.
+//! what is in one of them, `compressed` and `thaw` what is in one that was compressed.
+//! `check` says what is wrong, `judge` in a segment and `chain` between them; `repair`
+//! plans and `rewrite` writes.
 //!
 //! What counts as damage is what recovery would refuse to open or a reader could not
 //! read; what recovery removes by itself is a notice. After a repair the log verifies
@@ -16,10 +17,12 @@
 //! A segment may have several files: its own and compressed ones. It is judged by the one
 //! that readers read, or by another that is in better order; the others are checked too.
 
+mod chain;
 mod check;
 mod compressed;
 mod examine;
 mod inventory;
+mod judge;
 mod repair;
 mod report;
 mod rewrite;

@@ -8,7 +8,8 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use super::Progress;
-use super::check::{Checked, CheckedLog, Checker, fitting_base};
+use super::chain::{CheckedLog, fitting_base};
+use super::check::{Checked, Checker};
 use super::examine::{Body, Facts, is_segment_len};
 use super::inventory::check_is_log;
 use super::report::{LostRange, RepairAction, RepairReport};

@@ -63,18 +63,6 @@ impl SegmentStore for ReachStore {
         self.tier().ok()?.index_named(stream_id, name)
     }
 
-    fn admits(&self, _bytes: u64) -> bool {
-        true
-    }
-
-    fn activated(&self, _segment_bytes: u64) {}
-
-    fn sealed(&self, _segment_bytes: u64, _durable_bytes: u64) {}
-
-    fn ring(&self) {}
-
-    fn closed(&self) {}
-
     fn as_any(&self) -> &dyn Any {
         self
     }

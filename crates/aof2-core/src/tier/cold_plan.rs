@@ -92,12 +92,20 @@ impl Coordinator {
     }
 
     /// Objects that were let go, each with the time when it is due; the soonest.
+    ///
+    /// Not those of a segment that waits to be uploaded again: their keys must be known to
+    /// be taken until it has a new one, or a delete could hit the new object.
     fn deletes(&self, stream: &Stream, tiers: &StreamTiers) -> Vec<(u64, ColdTask)> {
         let after_ms = self.config().cold_delete_after_ms;
+        let waits_for_upload = |id: SegmentId| {
+            let entry = stream.table.find(id.as_u32());
+            entry.is_some_and(|entry| entry.away_copies().cold.is_none())
+        };
         let queued = stream.look_at_manifest(|index| {
             let backoff = tiers.cold_backoff.lock();
             let known = index.pending_deletes().filter_map(|delete| {
-                let key = ColdKey::parse(&delete.key)?;
+                let key =
+                    ColdKey::parse(&delete.key).filter(|k| !waits_for_upload(k.segment_id()))?;
                 let task = ColdTask::Delete(key.segment_id(), key.epoch());
                 let from_ms = delete.queued_at_ms.saturating_add(after_ms);
                 Some((from_ms.max(backoff.due_ms(&task)), task))

@@ -167,6 +167,31 @@ fn a_failed_request_is_waited_for() {
     assert_eq!(machine.bucket.calls() - before, 1, "deleted once");
 }
 
+/// The old object of a segment is deleted when the new one is there: in any other order
+/// the new one could get the old key, and a delete that is tried again would hit it.
+#[test]
+fn a_key_is_never_used_twice() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(1);
+    machine.coordinator.settle_cold();
+    let (stream, tiers) = &machine.streams[0];
+    for epoch in 0..3 {
+        let entry = stream.table.first().unwrap();
+        assert_eq!(entry.away_copies().cold_epoch, epoch);
+        let key = stream.cold_key(&entry).unwrap();
+        stream.lose_cold(entry.meta.segment_id, &key).unwrap();
+        stream.tend_manifest();
+        // Whatever is planned last is done first.
+        while let Some(job) = machine.coordinator.plan_cold().pop() {
+            job.run();
+            stream.tend_manifest();
+            machine.sim.clock().advance_ms(1_000);
+        }
+        assert_eq!((machine.stored(0), tiers.status().cold.unwrap().deletes_pending), (1, 0));
+    }
+}
+
 /// A segment that could not be compressed and is gone since then is nobody's work.
 #[test]
 fn a_failed_move_of_a_segment_that_is_gone_is_forgotten() {

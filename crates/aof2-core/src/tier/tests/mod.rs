@@ -2,6 +2,8 @@
 //! the hot tiers are within their limits after every step, and everything is readable.
 
 mod archive;
+mod scrub;
+mod world;
 
 use std::sync::Arc;
 

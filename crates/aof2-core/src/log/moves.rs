@@ -185,6 +185,13 @@ impl Stream {
         self.warm_files().copy(artifact, &mut |_| Ok(()))
     }
 
+    /// Reads a compressed file as a whole. It is opened by its name: the file that is
+    /// open may have been removed.
+    pub(crate) fn verify_warm(&self, warm: &Artifact) -> Result<()> {
+        let found = self.warm_files().open(warm.source().name().to_owned())?;
+        found.verify(&mut |_| {})
+    }
+
     fn warm_files(&self) -> WarmFiles<'_> {
         WarmFiles { storage: &*self.storage, layout: &self.layout }
     }

@@ -410,6 +410,8 @@ fn drop_warm(
     let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
     let key = cold.key(stream.identity.stream_id, segment_id, copies.cold_epoch);
     if !cold.holds(&key, body.len(), Some(crc64))? {
+        // Which of the two changed? A good object must not be let go for a bad file.
+        stream.verify_warm(warm)?;
         tracing::error!(
             segment = segment_id.as_u64(),
             key,

@@ -173,6 +173,15 @@ impl StreamTiers {
         own && fits(self.coordinator.used(), self.coordinator.config().hot_bytes)
     }
 
+    /// A segment is not what it was when its moves failed: they are tried again.
+    pub(super) fn forget_failures(&self, segment_id: SegmentId) {
+        self.backoff.lock().succeed(&segment_id);
+        for task in [ColdTask::Upload(segment_id), ColdTask::DropWarm(segment_id)] {
+            self.cold_backoff.lock().succeed(&task);
+            self.set_cold_error(task, None);
+        }
+    }
+
     /// Something may be done that could not before.
     pub(super) fn ring_again(&self) {
         self.coordinator.ring();

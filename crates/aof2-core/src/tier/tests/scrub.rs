@@ -19,13 +19,15 @@ use crate::io::sim::{CrashImage, CrashOptions, SimBucket, SimStorage};
 use crate::log::{OnCorruption, Residency, SealedInfo, SegmentEntry, Source};
 use crate::segment::{Artifact, ArtifactOptions, FileSource};
 use crate::tier::scrub::{ScrubOptions, ScrubOutcome, ScrubReport, scrub_now};
-use crate::{Scan, ScanOptions};
+use crate::{Scan, ScanOptions, TierConfig};
 
-/// Room for everything: what leaves a tier was made to.
-fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
-    let config = tier_config(64 * SEGMENT, None);
-    let config =
-        crate::TierConfig { scrub_interval_ms: 1, scrub_bytes_per_second: u64::MAX, ..config };
+/// Room for everything, or, if it is tight, for nothing that another tier holds.
+fn open(sim: &SimStorage, bucket: &SimBucket, is_tight: bool) -> Result<World, AofError> {
+    let limits = match is_tight {
+        true => tier_config(SEGMENT, Some(1)),
+        false => tier_config(64 * SEGMENT, None),
+    };
+    let config = TierConfig { scrub_interval_ms: 1, scrub_bytes_per_second: u64::MAX, ..limits };
     super::world::open(sim, bucket, config)
 }
 
@@ -122,6 +124,8 @@ fn keys_of(bucket: &SimBucket, id: SegmentId) -> Vec<String> {
 
 /// A log at rest whose segments have one, two or three copies.
 struct Subject {
+    /// Whether its tiers are over their limits from now on.
+    is_tight: bool,
     disk: CrashImage,
     bucket: SimBucket,
     promise: Promise,
@@ -132,7 +136,7 @@ impl Subject {
     fn make(rng: &mut Rng) -> Result<Self, String> {
         let (sim, bucket) = (SimStorage::new(), SimBucket::new());
         sim.clock().set_step_ns(1_000);
-        let world = open(&sim, &bucket).map_err(|e| e.to_string())?;
+        let world = open(&sim, &bucket, false).map_err(|e| e.to_string())?;
         let mut promise = Promise::default();
         let sealed_count = 3 + rng.below(3) as usize;
         let archived_count = rng.below(sealed_count as u64 + 1) as usize;
@@ -151,7 +155,8 @@ impl Subject {
         }
         world.note(&mut promise);
         let segments = world.sealed().iter().map(|entry| Known::of(entry)).collect();
-        Ok(Self { disk: sim.image(), bucket: bucket.image(), promise, segments })
+        let is_tight = rng.below(2) == 0;
+        Ok(Self { is_tight, disk: sim.image(), bucket: bucket.image(), promise, segments })
     }
 
     /// One copy of some of the segments that have another.
@@ -181,57 +186,53 @@ fn spread(world: &World, entry: &SegmentEntry, rng: &mut Rng) -> Result<(), AofE
     }
 }
 
-/// Some bytes of `bytes` that are not what they were, or fewer of them; `None`: all lost.
-/// A byte changes in one of these places.
-fn harmed(
-    bytes: &[u8],
-    places: &[Range<usize>],
-    may_shrink: bool,
-    rng: &mut Rng,
-) -> Option<Vec<u8>> {
-    let mut bytes = bytes.to_vec();
-    match rng.below(4) {
-        0 => return None,
-        1 if may_shrink => bytes.truncate(rng.below(bytes.len() as u64) as usize),
-        _ => {
-            let place = &places[rng.below(places.len() as u64) as usize];
-            let at = place.start + rng.below(place.len() as u64) as usize;
-            bytes[at] ^= 1 << rng.below(8);
-        }
-    }
-    Some(bytes)
+/// What becomes of a copy.
+#[derive(Clone, Copy)]
+enum Harm {
+    /// One bit changes.
+    Flip,
+    /// Its end is missing.
+    Cut,
+    Lost,
 }
 
-/// Damages one copy, durably and behind everybody's back. A file that may be mapped keeps
-/// its length.
-fn harm(
-    sim: &SimStorage,
-    bucket: &SimBucket,
-    known: &Known,
-    tier: Residency,
-    is_open: bool,
-    rng: &mut Rng,
-) {
-    if tier == Residency::Cold {
-        let key = keys_of(bucket, known.id).pop().unwrap();
-        let object = bucket.objects()[&key].clone();
-        let len = object.bytes.len();
-        bucket.remove(&key);
-        if let Some(bytes) = harmed(&object.bytes, &[0..len], true, rng) {
-            bucket.insert(&key, bytes.into(), object.meta);
-        }
-        return;
+impl Harm {
+    fn pick(of: &[Self], rng: &mut Rng) -> Self {
+        of[rng.below(of.len() as u64) as usize]
     }
+
+    /// The bytes afterwards, if there are any. A bit changes in one of these places.
+    fn apply(self, mut bytes: Vec<u8>, places: &[Range<usize>], rng: &mut Rng) -> Option<Vec<u8>> {
+        match self {
+            Self::Flip => {
+                let place = &places[rng.below(places.len() as u64) as usize];
+                let at = place.start + rng.below(place.len() as u64) as usize;
+                bytes[at] ^= 1 << rng.below(8);
+            }
+            Self::Cut => bytes.truncate(rng.below(bytes.len() as u64) as usize),
+            Self::Lost => return None,
+        }
+        Some(bytes)
+    }
+}
+
+/// Damages a file, durably and behind everybody's back. One that may be mapped keeps its
+/// length.
+fn harm_file(sim: &SimStorage, known: &Known, tier: Residency, is_open: bool, rng: &mut Rng) {
     let dir = if tier == Residency::Hot { "segments" } else { "warm" };
     let path = files_of(sim, dir, known.id).pop().unwrap();
     let bytes = sim.read_file(&path).unwrap();
-    let len = bytes.len();
+    let (used, len) = (known.info.durable_bytes as usize, bytes.len());
     let changed = match tier {
         Residency::Hot => {
-            let used = known.info.durable_bytes as usize;
-            harmed(&bytes, &[0..used, 0..used, len - SEGMENT_FOOTER_LEN..len], !is_open, rng)
+            let places = [0..used, 0..used, len - SEGMENT_FOOTER_LEN..len];
+            let harms: &[Harm] = match is_open {
+                true => &[Harm::Flip, Harm::Flip, Harm::Lost],
+                false => &[Harm::Flip, Harm::Cut, Harm::Lost],
+            };
+            Harm::pick(harms, rng).apply(bytes, &places, rng)
         }
-        _ => harmed(&bytes, &[0..len], true, rng),
+        _ => Harm::pick(&[Harm::Flip, Harm::Cut, Harm::Lost], rng).apply(bytes, &[0..len], rng),
     };
     match changed {
         Some(bytes) => sim.write_file(&path, &bytes).unwrap(),
@@ -239,6 +240,22 @@ fn harm(
             sim.remove(&path).unwrap();
             sim.sync_dir(path.parent().unwrap()).unwrap();
         }
+    }
+}
+
+/// Damages an object. Where tiers rely on what the bucket says of it before they drop
+/// another copy, the damage is one that the bucket sees: its own checksum covers the rest.
+fn harm_object(bucket: &SimBucket, known: &Known, is_tight: bool, rng: &mut Rng) {
+    let key = keys_of(bucket, known.id).pop().unwrap();
+    let object = bucket.objects()[&key].clone();
+    let len = object.bytes.len();
+    let harms: &[Harm] = match is_tight {
+        true => &[Harm::Cut, Harm::Lost],
+        false => &[Harm::Flip, Harm::Cut, Harm::Lost],
+    };
+    bucket.remove(&key);
+    if let Some(bytes) = Harm::pick(harms, rng).apply(object.bytes.to_vec(), &[0..len], rng) {
+        bucket.insert(&key, bytes.into(), object.meta);
     }
 }
 
@@ -255,6 +272,12 @@ fn cut(sim: &SimStorage, bucket: &SimBucket, rng: &mut Rng) {
 
 /// Scrubs until the power goes, if it does.
 fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
+    // The tiers may come first, and meet the damage before it is known.
+    for _ in 0..rng.below(3) {
+        if !world.is_dead() {
+            world.tend();
+        }
+    }
     if rng.below(2) == 0 {
         world.scrub_in_background();
     } else {
@@ -283,7 +306,8 @@ fn explore(seed: u64) -> Result<(), String> {
         let (sim, bucket) = (subject.disk.after_kill(), subject.bucket.image());
         let victims = subject.victims(&mut rng);
         let told: Vec<_> = victims.iter().map(|(known, tier)| (known.id.as_u64(), *tier)).collect();
-        let (image, bucket) = scrub_damaged(&sim, &bucket, &victims, &mut rng)
+        let (image, bucket) = subject
+            .scrub_damaged(&sim, &bucket, &victims, &mut rng)
             .map_err(|e| format!("round {round}, {told:?}: {e}"))?;
         for outcome in 0..2 {
             let choice = if outcome == 0 { 0 } else { rng.below(1_000_000) };
@@ -295,34 +319,44 @@ fn explore(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Damages copies, and scrubs until the power goes. The damage is there when the log is
-/// opened, or comes later.
-fn scrub_damaged(
-    sim: &SimStorage,
-    bucket: &SimBucket,
-    victims: &[(Known, Residency)],
-    rng: &mut Rng,
-) -> Result<(CrashImage, SimBucket), String> {
-    let is_open = rng.below(2) == 0;
-    let mut world = match is_open {
-        true => Some(open(sim, bucket).map_err(|e| format!("open: {e}"))?),
-        false => None,
-    };
-    for (known, tier) in victims {
-        harm(sim, bucket, known, *tier, is_open, rng);
+impl Subject {
+    fn open(&self, sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
+        open(sim, bucket, self.is_tight)
     }
-    cut(sim, bucket, rng);
-    if world.is_none() {
-        world = match open(sim, bucket) {
-            Ok(world) => Some(world),
-            Err(_) if sim.is_crashed() || bucket.is_crashed() => None,
-            Err(error) => return Err(format!("open: {error}")),
+
+    /// Damages copies, and scrubs until the power goes. The damage is there when the log
+    /// is opened, or comes later.
+    fn scrub_damaged(
+        &self,
+        sim: &SimStorage,
+        bucket: &SimBucket,
+        victims: &[(Known, Residency)],
+        rng: &mut Rng,
+    ) -> Result<(CrashImage, SimBucket), String> {
+        let is_open = rng.below(2) == 0;
+        let mut world = match is_open {
+            true => Some(self.open(sim, bucket).map_err(|e| format!("open: {e}"))?),
+            false => None,
         };
+        for (known, tier) in victims {
+            match tier {
+                Residency::Cold => harm_object(bucket, known, self.is_tight, rng),
+                _ => harm_file(sim, known, *tier, is_open, rng),
+            }
+        }
+        cut(sim, bucket, rng);
+        if world.is_none() {
+            world = match self.open(sim, bucket) {
+                Ok(world) => Some(world),
+                Err(_) if sim.is_crashed() || bucket.is_crashed() => None,
+                Err(error) => return Err(format!("open: {error}")),
+            };
+        }
+        if let Some(world) = &world {
+            scrub_until_cut(world, rng)?;
+        }
+        Ok(after_cut(sim, bucket))
     }
-    if let Some(world) = &world {
-        scrub_until_cut(world, rng)?;
-    }
-    Ok(after_cut(sim, bucket))
 }
 
 fn check_outcome(
@@ -333,13 +367,16 @@ fn check_outcome(
 ) -> Result<(), String> {
     if rng.below(3) == 0 {
         // The power goes once more.
-        let (image, left) = scrub_damaged(&disk, &bucket, &[], rng)?;
+        let (image, left) = subject.scrub_damaged(&disk, &bucket, &[], rng)?;
         disk = image.materialize(rng.below(1_000_000), &CrashOptions::default());
         bucket = left;
     }
     let mut promise = subject.promise.clone();
-    let world = open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
+    let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
     reads_nothing_wrong(&world, &promise)?;
+    if rng.below(3) == 0 {
+        world.tend();
+    }
     let report = world.scrub().map_err(|e| format!("scrub: {e}"))?;
     all_healed(&report)?;
     let durable = promise.durable;
@@ -356,7 +393,7 @@ fn check_outcome(
     world.is_tidy()?;
     drop(world);
     lose(&disk, &[""]);
-    let world = open(&disk, &bucket).map_err(|e| format!("bucket alone: {e}"))?;
+    let world = subject.open(&disk, &bucket).map_err(|e| format!("bucket alone: {e}"))?;
     world.check(&mut promise, end).map_err(|e| format!("bucket alone: {e}"))
 }
 

@@ -355,13 +355,15 @@ fn try_epochs(
     upload: impl Fn(u32) -> Result<Upload, crate::io::object::ObjectError>,
 ) -> Result<Upload> {
     let first = next_epoch(stream, segment_id);
-    let mut taken: Vec<String> = Vec::new();
+    // An object that the manifest still names though the segment was taken from it: the
+    // crash came before that was written down.
+    let mut taken: Vec<String> = stored_key(stream, segment_id).into_iter().collect();
     for epoch in first..first.saturating_add(EPOCHS_MAX) {
         let key = cold.key(stream.identity.stream_id, segment_id, epoch);
         stream.begin_upload(segment_id, &key)?;
         match upload(epoch) {
             Ok(done) => {
-                for key in taken {
+                for key in taken.into_iter().filter(|key| *key != done.key) {
                     stream.queue_delete(segment_id, &key)?;
                 }
                 return Ok(done);
@@ -375,6 +377,11 @@ fn try_epochs(
     }
     let reason = format!("{EPOCHS_MAX} keys of segment {segment_id} are taken by other bytes");
     Err(AofError::InvalidConfig { field: "cold", reason })
+}
+
+/// The key of the object that holds a segment, as the manifest knows it.
+fn stored_key(stream: &Stream, segment_id: SegmentId) -> Option<String> {
+    stream.look_at_manifest(|index| index.get(segment_id)?.cold_key.clone()).flatten()
 }
 
 /// The epoch of an upload that was begun, or one that was never used.

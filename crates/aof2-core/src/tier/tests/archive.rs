@@ -4,7 +4,7 @@
 use super::Rng;
 use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
-use crate::format::SegmentId;
+use crate::format::{ColdKey, SegmentId, StreamId};
 use crate::io::object::{ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
 
@@ -72,6 +72,12 @@ fn check_outcome(
     if rng.below(3) == 0 {
         // What only repeats what the bucket knows.
         lose(disk, [&["cold"][..], &["manifest"], &["cold", "manifest"]][rng.below(3) as usize]);
+    }
+    if rng.below(3) == 0 {
+        // The power went in the middle of a large object.
+        let segment_id = SegmentId::from_u64(rng.below(9));
+        let key = ColdKey::new("logs", StreamId::from_name("events"), segment_id, 0).unwrap();
+        bucket.leave_upload(&key.to_string());
     }
     let durable = promise.durable;
     let world = open(disk, bucket).map_err(|e| format!("open: {e}"))?;
@@ -212,5 +218,101 @@ fn the_last_copy_stays_in_every_tier() {
     let key = stream.cold_key(&entry).unwrap();
     refused(stream.lose_cold(id, &key).map(|()| 0));
     let end = stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// Seals segments until there are two.
+fn seal_two(world: &World, promise: &mut Promise) {
+    let mut rng = Rng(3);
+    let sealed = || world.stream.table.snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+    while sealed().count() < 2 {
+        world.append(&mut rng, promise).unwrap();
+        world.stream.flush_in_background().unwrap();
+        world.stream.finalize_step().unwrap();
+    }
+}
+
+/// An object that somebody deleted behind our back is missed before the compressed file
+/// goes, which is the only copy then: it stays, and is uploaded again.
+#[test]
+fn an_object_that_vanished_is_missed_before_its_file_goes() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
+    stream.compress(id, 1, &options).unwrap();
+    stream.evict_hot(id).unwrap();
+    while stream.sealed_entry(id).unwrap().away_copies().cold.is_none() {
+        world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
+    }
+    let key = stream.cold_key(&stream.sealed_entry(id).unwrap()).unwrap();
+    assert!(bucket.remove(&key));
+    world.settle().unwrap();
+    let end = stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+    world.is_tidy().unwrap();
+}
+
+/// What is archived and synced is opened again without the bucket, which may be out of
+/// reach just then.
+#[test]
+fn an_archived_log_is_opened_without_its_bucket() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let away = bucket.image();
+    away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
+    let world = open(&disk, &away).unwrap();
+    assert_eq!(world.stream.archived.count(), promise.payloads.len() as u64);
+    away.clear_faults();
+    let end = world.stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// The answer to an upload is lost, retention lets the segment go, and the power goes: the
+/// object is nobody's, and known to be ours because its upload had been written down.
+#[test]
+fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    stream.hydrate(id).unwrap();
+    let entry = stream.sealed_entry(id).unwrap();
+    stream.lose_cold(id, &stream.cold_key(&entry).unwrap()).unwrap();
+    bucket.fail_when(|call| {
+        let is_answer_lost = matches!(call.op, ObjectOp::Put | ObjectOp::Head);
+        is_answer_lost.then_some(BucketFault::After(ObjectErrorKind::Timeout))
+    });
+    for _ in 0..20 {
+        sim.clock().advance_ms(20);
+        world.coordinator.plan().into_iter().for_each(|job| job.run());
+        world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    }
+    let of_segment = |bucket: &SimBucket| {
+        let start = format!("/{:020}-", id.as_u64());
+        bucket.objects().keys().filter(|key| key.contains(&start)).count()
+    };
+    assert_eq!(of_segment(&bucket), 1, "{:?}", world.tiers.status());
+    promise.trimmed = entry.end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let bucket = bucket.image();
+    let world = open(&disk, &bucket).unwrap();
+    world.settle().unwrap();
+    assert_eq!(of_segment(&bucket), 0);
+    let end = world.stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }

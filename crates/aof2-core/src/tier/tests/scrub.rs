@@ -63,6 +63,7 @@ impl World {
 #[derive(Clone)]
 struct Known {
     id: SegmentId,
+    first_offset: u64,
     info: SealedInfo,
     copies: BTreeSet<Residency>,
 }
@@ -74,7 +75,8 @@ impl Known {
         copies.extend(entry.is_hot().then_some(Residency::Hot));
         copies.extend(away.warm.map(|_| Residency::Warm));
         copies.extend(away.cold.map(|_| Residency::Cold));
-        Self { id: entry.meta.segment_id, info: *entry.sealed_info().unwrap(), copies }
+        let (meta, info) = (&entry.meta, *entry.sealed_info().unwrap());
+        Self { id: meta.segment_id, first_offset: meta.first_offset, info, copies }
     }
 
     fn is_told_by(&self, footer: &SegmentFooter) -> bool {
@@ -216,9 +218,15 @@ impl Harm {
     }
 }
 
-/// Damages a file, durably and behind everybody's back. One that may be mapped keeps its
-/// length.
-fn harm_file(sim: &SimStorage, known: &Known, tier: Residency, is_open: bool, rng: &mut Rng) {
+/// Damages a file, durably and behind everybody's back, and gives what is left of it. One
+/// that may be mapped keeps its length.
+fn harm_file(
+    sim: &SimStorage,
+    known: &Known,
+    tier: Residency,
+    is_open: bool,
+    rng: &mut Rng,
+) -> Option<Vec<u8>> {
     let dir = if tier == Residency::Hot { "segments" } else { "warm" };
     let path = files_of(sim, dir, known.id).pop().unwrap();
     let bytes = sim.read_file(&path).unwrap();
@@ -234,13 +242,14 @@ fn harm_file(sim: &SimStorage, known: &Known, tier: Residency, is_open: bool, rn
         }
         _ => Harm::pick(&[Harm::Flip, Harm::Cut, Harm::Lost], rng).apply(bytes, &[0..len], rng),
     };
-    match changed {
-        Some(bytes) => sim.write_file(&path, &bytes).unwrap(),
+    match &changed {
+        Some(bytes) => sim.write_file(&path, bytes).unwrap(),
         None => {
             sim.remove(&path).unwrap();
             sim.sync_dir(path.parent().unwrap()).unwrap();
         }
     }
+    changed
 }
 
 /// Damages an object. Where tiers rely on what the bucket says of it before they drop
@@ -259,14 +268,22 @@ fn harm_object(bucket: &SimBucket, known: &Known, is_tight: bool, rng: &mut Rng)
     }
 }
 
+/// What a run of histories came to: one that cuts nothing and heals nothing shows nothing.
+#[derive(Default)]
+struct Tally {
+    cuts: u64,
+    /// Copies that the scrub after the cut had to replace.
+    healed: u64,
+}
+
 /// The power goes at some call from now on, if there are so many.
 fn cut(sim: &SimStorage, bucket: &SimBucket, rng: &mut Rng) {
     tie(sim, bucket);
     match rng.below(4) {
-        0 => sim.crash_at(sim.calls() + rng.below(500)),
-        1 => sim.crash_after(sim.calls() + rng.below(500)),
-        2 => bucket.crash_at(bucket.calls() + rng.below(60)),
-        _ => bucket.crash_after(bucket.calls() + rng.below(60)),
+        0 => sim.crash_at(sim.calls() + rng.below(250)),
+        1 => sim.crash_after(sim.calls() + rng.below(250)),
+        2 => bucket.crash_at(bucket.calls() + rng.below(30)),
+        _ => bucket.crash_after(bucket.calls() + rng.below(30)),
     }
 }
 
@@ -294,25 +311,28 @@ fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
     Ok(())
 }
 
-/// A machine and what a cut left of its disk; the bucket as it was then.
-fn after_cut(sim: &SimStorage, bucket: &SimBucket) -> (CrashImage, SimBucket) {
-    (sim.take_crash().unwrap_or_else(|| sim.image()), bucket.image())
+/// What a cut left.
+struct AfterCut {
+    disk: CrashImage,
+    bucket: SimBucket,
+    /// The files that had been damaged before, as they were then.
+    harmed: Vec<Vec<u8>>,
 }
 
-fn explore(seed: u64) -> Result<(), String> {
+fn explore(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng(seed);
     let subject = Subject::make(&mut rng).map_err(|e| format!("making it: {e}"))?;
     for round in 0..3 {
         let (sim, bucket) = (subject.disk.after_kill(), subject.bucket.image());
         let victims = subject.victims(&mut rng);
         let told: Vec<_> = victims.iter().map(|(known, tier)| (known.id.as_u64(), *tier)).collect();
-        let (image, bucket) = subject
+        let left = subject
             .scrub_damaged(&sim, &bucket, &victims, &mut rng)
             .map_err(|e| format!("round {round}, {told:?}: {e}"))?;
+        tally.cuts += u64::from(sim.is_crashed());
         for outcome in 0..2 {
             let choice = if outcome == 0 { 0 } else { rng.below(1_000_000) };
-            let disk = image.materialize(choice, &CrashOptions::default());
-            check_outcome(disk, bucket.image(), &subject, &mut rng)
+            check_outcome(&left, choice, &subject, &mut rng, tally)
                 .map_err(|e| format!("round {round}, {told:?}, outcome {choice}: {e}"))?;
         }
     }
@@ -332,16 +352,17 @@ impl Subject {
         bucket: &SimBucket,
         victims: &[(Known, Residency)],
         rng: &mut Rng,
-    ) -> Result<(CrashImage, SimBucket), String> {
+    ) -> Result<AfterCut, String> {
         let is_open = rng.below(2) == 0;
         let mut world = match is_open {
             true => Some(self.open(sim, bucket).map_err(|e| format!("open: {e}"))?),
             false => None,
         };
+        let mut harmed = Vec::new();
         for (known, tier) in victims {
             match tier {
                 Residency::Cold => harm_object(bucket, known, self.is_tight, rng),
-                _ => harm_file(sim, known, *tier, is_open, rng),
+                _ => harmed.extend(harm_file(sim, known, *tier, is_open, rng)),
             }
         }
         cut(sim, bucket, rng);
@@ -355,35 +376,45 @@ impl Subject {
         if let Some(world) = &world {
             scrub_until_cut(world, rng)?;
         }
-        Ok(after_cut(sim, bucket))
+        let disk = sim.take_crash().unwrap_or_else(|| sim.image());
+        Ok(AfterCut { disk, bucket: bucket.image(), harmed })
     }
 }
 
 fn check_outcome(
-    mut disk: SimStorage,
-    mut bucket: SimBucket,
+    left: &AfterCut,
+    choice: u64,
     subject: &Subject,
     rng: &mut Rng,
+    tally: &mut Tally,
 ) -> Result<(), String> {
+    let mut disk = left.disk.materialize(choice, &CrashOptions::default());
+    let mut bucket = left.bucket.image();
+    no_other_damage(&disk, subject, &left.harmed)?;
     if rng.below(3) == 0 {
-        // The power goes once more.
-        let (image, left) = subject.scrub_damaged(&disk, &bucket, &[], rng)?;
-        disk = image.materialize(rng.below(1_000_000), &CrashOptions::default());
-        bucket = left;
+        let again = subject.scrub_damaged(&disk, &bucket, &[], rng)?;
+        disk = again.disk.materialize(rng.below(1_000_000), &CrashOptions::default());
+        bucket = again.bucket;
+        no_other_damage(&disk, subject, &left.harmed).map_err(|e| format!("cut again: {e}"))?;
     }
     let mut promise = subject.promise.clone();
     let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
     reads_nothing_wrong(&world, &promise)?;
-    if rng.below(3) == 0 {
+    for _ in 0..rng.below(4) {
         world.tend();
     }
+    let damaged = still_there(&world, &left.harmed);
     let report = world.scrub().map_err(|e| format!("scrub: {e}"))?;
     all_healed(&report)?;
+    tally.healed += report.healed();
     let durable = promise.durable;
     world.check(&mut promise, durable).map_err(|e| format!("scrubbed: {e}"))?;
     copies_are_good(&world, &subject.segments).map_err(|e| format!("scrubbed: {e}"))?;
     world.settle()?;
     copies_are_good(&world, &subject.segments).map_err(|e| format!("settled: {e}"))?;
+    if !subject.is_tight {
+        nothing_is_lost(&world, &report, &damaged)?;
+    }
     let again = world.scrub().map_err(|e| format!("second scrub: {e}"))?;
     if !again.findings.is_empty() || !again.unreached.is_empty() {
         return Err(format!("found by the second scrub: {again:?}"));
@@ -395,6 +426,50 @@ fn check_outcome(
     lose(&disk, &[""]);
     let world = subject.open(&disk, &bucket).map_err(|e| format!("bucket alone: {e}"))?;
     world.check(&mut promise, end).map_err(|e| format!("bucket alone: {e}"))
+}
+
+/// No file under a name that the log reads from is worth less than it was: a copy that was
+/// being made has its name once it is whole, and not before.
+fn no_other_damage(disk: &SimStorage, subject: &Subject, harmed: &[Vec<u8>]) -> Result<(), String> {
+    for known in &subject.segments {
+        for path in files_of(disk, "segments", known.id) {
+            let bytes = disk.read_file(&path).unwrap();
+            if !known.is_file(&bytes) && !harmed.contains(&bytes) {
+                return Err(format!("{} was damaged by the scrub", path.display()));
+            }
+        }
+        for path in files_of(disk, "warm", known.id) {
+            let bytes = disk.read_file(&path).unwrap();
+            if !known.is_artifact(&bytes) && !harmed.contains(&bytes) {
+                return Err(format!("{} was damaged by the scrub", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Those of the damaged files that are on the disk under some name. A copy that opening
+/// passed over may have been replaced by the tiers.
+fn still_there(world: &World, harmed: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let files = world.sim.files();
+    let files: Vec<_> = files.iter().map(|path| world.sim.read_file(path).unwrap()).collect();
+    harmed.iter().filter(|bytes| files.contains(bytes)).cloned().collect()
+}
+
+/// With room for everything: what is called healed is there again, and what it replaced
+/// is kept for whoever wants to look at it.
+fn nothing_is_lost(world: &World, report: &ScrubReport, damaged: &[Vec<u8>]) -> Result<(), String> {
+    for finding in &report.findings {
+        let id = SegmentId::from_u64(finding.segment_id);
+        let entry = world.stream.sealed_entry(id).map_err(|e| e.to_string())?;
+        if !Known::of(&entry).copies.contains(&finding.tier) {
+            return Err(format!("called healed, and not there: {finding:?}"));
+        }
+    }
+    match still_there(world, damaged).len() == damaged.len() {
+        true => Ok(()),
+        false => Err("a damaged file was thrown away".into()),
+    }
 }
 
 /// Damage may keep records away until it is healed, and never changes them.
@@ -468,7 +543,77 @@ fn copies_are_good(world: &World, segments: &[Known]) -> Result<(), String> {
 fn what_a_good_copy_held_survives_any_cut_of_a_scrub() {
     let first = setting("AOF2_CRASH_SEED", 1);
     let count = setting("AOF2_SCRUB_HISTORIES", 30);
+    let mut tally = Tally::default();
     for seed in first..first + count {
-        explore(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        explore(seed, &mut tally).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
+    let expected = count / 2;
+    let Tally { cuts, healed } = tally;
+    assert!(cuts >= expected && healed >= expected, "{cuts} cuts, {healed} copies healed");
+}
+
+/// The only copy of a segment is damaged, and the power may go while that is found: what
+/// is left of it stays under its name, for a repair to save what it can.
+#[test]
+fn the_only_copy_of_a_segment_stays_however_damaged() {
+    let mut damaged = 0;
+    for seed in 0..setting("AOF2_SCRUB_HISTORIES", 15) {
+        damaged += scrub_only_copies(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+    assert!(damaged > 0);
+}
+
+fn scrub_only_copies(seed: u64) -> Result<u64, String> {
+    let mut rng = Rng(seed);
+    let mut subject = Subject::make(&mut rng)?;
+    subject.is_tight = false;
+    let (sim, bucket) = (subject.disk.after_kill(), subject.bucket.image());
+    let alone: Vec<&Known> =
+        subject.segments.iter().filter(|known| known.copies.len() == 1).collect();
+    for known in &alone {
+        flip_record(&sim, &bucket, known);
+    }
+    let before: Vec<_> = alone.iter().map(|known| copies_of(&sim, &bucket, known)).collect();
+    let left = subject.scrub_damaged(&sim, &bucket, &[], &mut rng)?;
+    let disk = left.disk.materialize(rng.below(1_000_000), &CrashOptions::default());
+    let bucket = left.bucket;
+    let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
+    let report = world.scrub().map_err(|e| format!("scrub: {e}"))?;
+    reads_nothing_wrong(&world, &subject.promise)?;
+    for (known, before) in alone.iter().zip(before) {
+        let is_told = report.findings.iter().any(|finding| {
+            let is_left = matches!(finding.outcome, ScrubOutcome::NeedsRepair { .. });
+            is_left && finding.segment_id == known.id.as_u64()
+        });
+        if !is_told || copies_of(&disk, &bucket, known) != before {
+            return Err(format!("segment {} is not left as it was: {report:?}", known.id));
+        }
+    }
+    // Those behind it are archived, and must not hide that it is not.
+    (0..20).for_each(|_| world.tend());
+    let archived = world.stream.archived.count();
+    for known in alone.iter().filter(|known| !known.copies.contains(&Residency::Cold)) {
+        if archived > known.first_offset {
+            return Err(format!("segment {} is called archived", known.id));
+        }
+    }
+    Ok(alone.len() as u64)
+}
+
+/// Changes a record in the only copy of a segment.
+fn flip_record(sim: &SimStorage, bucket: &SimBucket, known: &Known) {
+    match known.copies.first().unwrap() {
+        Residency::Cold => assert!(bucket.damage(&keys_of(bucket, known.id)[0], 100, 1)),
+        Residency::Warm => sim.flip_bit(&files_of(sim, "warm", known.id)[0], 800).unwrap(),
+        Residency::Hot => sim.flip_bit(&files_of(sim, "segments", known.id)[0], 8_000).unwrap(),
+    }
+}
+
+/// The bytes of every copy of a segment, under names that the log reads from.
+fn copies_of(sim: &SimStorage, bucket: &SimBucket, known: &Known) -> Vec<Vec<u8>> {
+    let files = ["segments", "warm"].map(|dir| files_of(sim, dir, known.id));
+    let files = files.iter().flatten().map(|path| sim.read_file(path).unwrap());
+    let objects = bucket.objects();
+    let objects = keys_of(bucket, known.id).into_iter().map(|key| objects[&key].bytes.to_vec());
+    files.chain(objects).collect()
 }

@@ -316,7 +316,7 @@ pub(super) fn upload_now(
     }
     let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
     // The file may be old: what is damaged must not become the archive.
-    warm.verify(&mut |_| {})?;
+    stream.verify_warm(&warm)?;
     let path = warm.source().name();
     let body = ObjectBody::file(&*stream.storage, path)
         .map_err(AofError::io("open compressed segment", path))?;
@@ -441,7 +441,8 @@ fn delete(
     epoch: u32,
 ) -> Result<()> {
     let key = cold.key(stream.identity.stream_id, segment_id, epoch);
-    // The tombstone is durable: nothing will name the object again.
+    // From here on nothing will name the object again, whatever a crash leaves.
+    stream.commit_manifest()?;
     cold.delete(&key)?;
     stream.finish_delete(segment_id, &key)?;
     tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);

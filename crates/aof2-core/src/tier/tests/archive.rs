@@ -316,3 +316,29 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let end = world.stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }
+
+/// An object goes only once that is written down durably: otherwise the manifest names it
+/// for ever, and every opening asks the bucket for it.
+#[test]
+fn a_delete_is_durable_before_its_object_goes() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    promise.trimmed = world.stream.table.first().unwrap().end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    let objects = bucket.objects().len();
+    world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    assert!(bucket.objects().len() < objects);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let away = bucket.image();
+    away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
+    let world = open(&disk, &away).unwrap();
+    away.clear_faults();
+    let end = world.stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}

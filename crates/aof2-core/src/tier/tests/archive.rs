@@ -7,10 +7,15 @@ use crate::error::AofError;
 use crate::format::{ColdKey, SegmentId, StreamId};
 use crate::io::object::{ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
+use crate::tier::TierConfig;
 
 /// Small enough for most segments to be in the bucket alone.
+fn limits() -> TierConfig {
+    tier_config(4 * SEGMENT, Some(2 << 10))
+}
+
 fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
-    super::world::open(sim, bucket, tier_config(4 * SEGMENT, Some(2 << 10)))
+    super::world::open(sim, bucket, limits())
 }
 
 fn explore(seed: u64) -> Result<(), String> {
@@ -282,7 +287,9 @@ fn an_archived_log_is_opened_without_its_bucket() {
 fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
-    let world = open(&sim, &bucket).unwrap();
+    // Deletes wait, and with them what they make durable.
+    let config = TierConfig { cold_delete_after_ms: 1 << 40, ..limits() };
+    let world = super::world::open(&sim, &bucket, config).unwrap();
     let (stream, id) = (&world.stream, SegmentId::from_u64(0));
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
@@ -303,7 +310,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
         let start = format!("/{:020}-", id.as_u64());
         bucket.objects().keys().filter(|key| key.contains(&start)).count()
     };
-    assert_eq!(of_segment(&bucket), 1, "{:?}", world.tiers.status());
+    assert_eq!(of_segment(&bucket), 2, "{:?}", world.tiers.status());
     promise.trimmed = entry.end_offset().unwrap();
     let before_offset = Some(promise.trimmed);
     let policy = crate::RetentionPolicy { before_offset, ..Default::default() };

@@ -643,9 +643,10 @@ impl Aof {
         tiers::done_aside(py, move || log.hydrate(segment_id, timeout), || {})
     }
 
-    /// Puts a sealed segment into the cold tier now, compressing it first if need be, and
-    /// returns the bytes of the object; 0 if it was there. The background does it, too,
-    /// sooner or later; `wait` with "archived" waits for that.
+    /// Puts a sealed segment into the cold tier now, and those before it that are not
+    /// there, compressing them first if need be, and returns the bytes of the objects; 0 if
+    /// all were there. The background does it, too, sooner or later; `wait` with "archived"
+    /// waits for that.
     ///
     /// `ColdError` if the object store cannot be reached. Ctrl-C ends the wait; the upload
     /// goes on.

@@ -20,7 +20,7 @@ use super::stream::Stream;
 use super::table::{Opened, SegmentEntry};
 use super::transitions::{compressed, evict};
 use super::warm_files::WarmFiles;
-use crate::error::{AofError, Result};
+use crate::error::{AofError, Damage, Result};
 use crate::format::WarmFileName;
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{SEGMENT_FOOTER_LEN, SegmentId};
@@ -183,6 +183,23 @@ impl Stream {
     /// The compressed file of a segment, from an artifact elsewhere.
     pub(super) fn copy_to_warm(&self, artifact: &Artifact) -> Result<Artifact> {
         self.warm_files().copy(artifact, &mut |_| Ok(()))
+    }
+
+    /// Reads a compressed file as a whole, its index included. It is opened by its name:
+    /// the file that is open may have been removed.
+    pub(crate) fn verify_warm(&self, warm: &Artifact) -> Result<()> {
+        let path = warm.source().name();
+        let found = self.warm_files().open(path.to_owned())?;
+        if found.index() != warm.index() {
+            let (first, count) = (warm.meta().first_offset, warm.footer().record_count);
+            return Err(AofError::Corrupt(Box::new(Damage {
+                path: path.to_owned(),
+                offset: 0,
+                records: first..first + count,
+                reason: "its index is not the one it was written with".into(),
+            })));
+        }
+        found.verify(&mut |_| {})
     }
 
     fn warm_files(&self) -> WarmFiles<'_> {

@@ -79,7 +79,7 @@ impl WarmFiles<'_> {
         })
     }
 
-    fn open(&self, path: PathBuf) -> Result<Artifact> {
+    pub(super) fn open(&self, path: PathBuf) -> Result<Artifact> {
         Artifact::open(Arc::new(FileSource::open(self.storage, path)?))
     }
 

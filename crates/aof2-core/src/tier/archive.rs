@@ -74,7 +74,7 @@ impl ColdJob {
     pub(crate) fn run(self) {
         let Self { task, cold, stream, tiers } = &self;
         let outcome = match *task {
-            ColdTask::Settle => settle(cold, stream, tiers),
+            ColdTask::Settle => settle_once(cold, stream, tiers),
             ColdTask::Chunks => {
                 stream.tend_manifest_store();
                 match stream.has_manifest_to_upload() {
@@ -120,6 +120,15 @@ impl ColdJob {
 impl Drop for ColdJob {
     fn drop(&mut self) {
         self.tiers.cold_running.lock().remove(&self.task);
+    }
+}
+
+/// What must come before the first upload, by whoever comes first.
+fn settle_once(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) -> Result<()> {
+    let _one_at_a_time = tiers.settling.lock();
+    match tiers.is_settled() {
+        true => Ok(()),
+        false => settle(cold, stream, tiers),
     }
 }
 
@@ -187,6 +196,26 @@ fn delete_superseded(
     Ok(())
 }
 
+/// Puts a segment and those before it into the object store: a later one alone would be
+/// behind a hole if the machine was lost now. Returns the bytes of the objects.
+pub(super) fn upload_through(
+    cold: &ColdTier,
+    stream: &Arc<Stream>,
+    tiers: &StreamTiers,
+    segment_id: SegmentId,
+) -> Result<u64> {
+    stream.sealed_entry(segment_id)?;
+    settle_once(cold, stream, tiers)?;
+    let is_before = |entry: &Arc<SegmentEntry>| entry.meta.segment_id < segment_id;
+    let mut bytes = 0;
+    for entry in stream.table.snapshot().into_iter().take_while(is_before) {
+        if entry.damage.is_none() {
+            bytes += upload_now(cold, stream, tiers, entry.meta.segment_id)?;
+        }
+    }
+    Ok(bytes + upload_now(cold, stream, tiers, segment_id)?)
+}
+
 /// Puts a segment into the object store, compressing it first if need be. Returns the
 /// bytes of the object; 0 if it was there.
 pub(super) fn upload_now(
@@ -205,7 +234,7 @@ pub(super) fn upload_now(
     }
     let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
     // The file may be old: what is damaged must not become the archive.
-    warm.verify(&mut |_| {})?;
+    stream.verify_warm(&warm)?;
     let path = warm.source().name();
     let body = ObjectBody::file(&*stream.storage, path)
         .map_err(AofError::io("open compressed segment", path))?;
@@ -244,13 +273,15 @@ fn try_epochs(
     upload: impl Fn(u32) -> Result<Upload, crate::io::object::ObjectError>,
 ) -> Result<Upload> {
     let first = next_epoch(stream, segment_id);
-    let mut taken: Vec<String> = Vec::new();
+    // An object that the manifest still names though the segment was taken from it: the
+    // crash came before that was written down.
+    let mut taken: Vec<String> = stored_key(stream, segment_id).into_iter().collect();
     for epoch in first..first.saturating_add(EPOCHS_MAX) {
         let key = cold.key(stream.identity.stream_id, segment_id, epoch);
         stream.begin_upload(segment_id, &key)?;
         match upload(epoch) {
             Ok(done) => {
-                for key in taken {
+                for key in taken.into_iter().filter(|key| *key != done.key) {
                     stream.queue_delete(segment_id, &key)?;
                 }
                 return Ok(done);
@@ -264,6 +295,11 @@ fn try_epochs(
     }
     let reason = format!("{EPOCHS_MAX} keys of segment {segment_id} are taken by other bytes");
     Err(AofError::InvalidConfig { field: "cold", reason })
+}
+
+/// The key of the object that holds a segment, as the manifest knows it.
+fn stored_key(stream: &Stream, segment_id: SegmentId) -> Option<String> {
+    stream.look_at_manifest(|index| index.get(segment_id)?.cold_key.clone()).flatten()
 }
 
 /// The epoch of an upload that was begun, or one that was never used.
@@ -299,6 +335,8 @@ fn drop_warm(
     let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
     let key = cold.key(stream.identity.stream_id, segment_id, copies.cold_epoch);
     if !cold.holds(&key, body.len(), Some(crc64))? {
+        // Which of the two changed? A good object must not be let go for a bad file.
+        stream.verify_warm(warm)?;
         tracing::error!(
             segment = segment_id.as_u64(),
             key,
@@ -321,7 +359,8 @@ fn delete(
     epoch: u32,
 ) -> Result<()> {
     let key = cold.key(stream.identity.stream_id, segment_id, epoch);
-    // The tombstone is durable: nothing will name the object again.
+    // From here on nothing will name the object again, whatever a crash leaves.
+    stream.commit_manifest()?;
     cold.delete(&key)?;
     stream.finish_delete(segment_id, &key)?;
     tiers.cold_deleted.lock().insert(ColdTask::Delete(segment_id, epoch));

@@ -39,7 +39,7 @@ impl<K: Eq + Hash + Copy> Backoff<K> {
         failure.due_ms = now_ms.saturating_add(pause);
     }
 
-    /// Nothing but opening the log again will help.
+    /// Nothing but healing it or opening the log again will help.
     pub(super) fn give_up(&mut self, key: K) {
         self.failed.insert(key, Failure { count: u32::MAX, due_ms: u64::MAX });
     }

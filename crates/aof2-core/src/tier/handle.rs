@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::activation::Priority;
-use super::archive::upload_now;
+use super::archive::upload_through;
 use super::jobs::Job;
 use super::status::TierStatus;
 use super::stream::StreamTiers;
@@ -72,13 +72,14 @@ impl Aof {
         self.stream_tiers()?.ask(segment_id, Priority::Prefetch).map(drop)
     }
 
-    /// Puts a sealed segment into the object store now, compressing it first if need be.
-    /// Returns the bytes of the object; 0 if it was there.
+    /// Puts a sealed segment into the object store now, and those before it that are not
+    /// there, so that there is never a hole; compressing them first if need be. Returns
+    /// the bytes of the objects; 0 if all were there.
     pub fn upload(&self, segment_id: u64) -> Result<u64> {
         let tiers = self.stream_tiers()?;
         let cold = tiers.cold()?;
         let id = SegmentId::from_u64(segment_id);
-        let uploaded = upload_now(cold, self.stream(), tiers, id);
+        let uploaded = upload_through(cold, self.stream(), tiers, id);
         tiers.moved(self.stream());
         uploaded
     }

@@ -85,7 +85,7 @@ impl Job {
         let counters = &tiers.counters;
         let start = Instant::now();
         let entry = stream.sealed_entry(segment_id)?;
-        if entry.is_hot() && !Self::is_held_elsewhere(stream, tiers, &entry) {
+        if entry.is_hot() && !Self::is_held_elsewhere(stream, tiers, &entry)? {
             Self::compress_now(stream, tiers, segment_id)?;
         }
         let bytes = stream.evict_hot(segment_id)?;
@@ -100,15 +100,21 @@ impl Job {
     }
 
     /// Whether another tier has the segment for sure. A bucket is asked: what it had
-    /// once may be gone.
-    fn is_held_elsewhere(stream: &Stream, tiers: &StreamTiers, entry: &SegmentEntry) -> bool {
+    /// once may be gone. A compressed file that will be the only copy is read: it may be
+    /// old, and `Corrupt` keeps the segment where it is good.
+    fn is_held_elsewhere(
+        stream: &Stream,
+        tiers: &StreamTiers,
+        entry: &SegmentEntry,
+    ) -> Result<bool> {
         let copies = entry.away_copies();
         match (&copies.warm, &copies.cold, tiers.coordinator.cold(), stream.cold_key(entry)) {
-            (Some(_), ..) => true,
+            (Some(warm), None, ..) => stream.verify_warm(warm).map(|()| true),
+            (Some(_), Some(_), ..) => Ok(true),
             (None, Some(cold), Some(tier), Some(key)) => {
-                tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false)
+                Ok(tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false))
             }
-            _ => false,
+            _ => Ok(false),
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct StreamTiers {
     pub(super) cold_deleted: Mutex<BTreeSet<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
+    /// Held while it is.
+    pub(super) settling: Mutex<()>,
     /// Reaches what an earlier writer archived.
     reach: Arc<ReachStore>,
     /// The last failure of each kind of work with the object store that still fails.
@@ -86,6 +88,7 @@ impl StreamTiers {
             cold_running: Mutex::default(),
             cold_deleted: Mutex::default(),
             settled: AtomicBool::new(false),
+            settling: Mutex::default(),
             reach,
             cold_errors: Mutex::default(),
             coordinator,
@@ -178,6 +181,15 @@ impl StreamTiers {
         let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
         let own = self.hot_bytes.is_none_or(|limit| fits(self.used.load(Ordering::Acquire), limit));
         own && fits(self.coordinator.used(), self.coordinator.config().hot_bytes)
+    }
+
+    /// A segment is not what it was when its moves failed: they are tried again.
+    pub(super) fn forget_failures(&self, segment_id: SegmentId) {
+        self.backoff.lock().succeed(&segment_id);
+        for task in [ColdTask::Upload(segment_id), ColdTask::DropWarm(segment_id)] {
+            self.cold_backoff.lock().succeed(&task);
+            self.set_cold_error(task, None);
+        }
     }
 
     /// Something may be done that could not before.

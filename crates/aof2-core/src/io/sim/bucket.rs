@@ -231,6 +231,13 @@ impl SimBucket {
         state.store(key, bytes, meta);
     }
 
+    /// Leaves an upload in parts there that nobody will finish. Not a request.
+    pub fn leave_upload(&self, key: &str) {
+        let mut state = self.state.lock();
+        let upload_id = state.id().to_string();
+        state.uploads.insert(upload(key, &upload_id), Upload::default());
+    }
+
     /// Loses an object; whether it was there. Not a request.
     pub fn remove(&self, key: &str) -> bool {
         self.state.lock().objects.remove(key).is_some()

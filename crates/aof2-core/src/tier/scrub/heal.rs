@@ -90,6 +90,8 @@ impl Healer<'_> {
         if let Some(lost) = cold_lost {
             all.push(self.heal_cold(verdicts, lost));
         }
+        // What the tiers gave up because of the damage can be done now.
+        self.tiers.forget_failures(self.segment_id);
         self.tiers.moved(self.stream);
         all
     }

@@ -24,3 +24,5 @@ pub use options::ScrubOptions;
 pub use report::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached,
 };
+#[cfg(test)]
+pub(super) use run::scrub_now;

@@ -42,24 +42,33 @@ impl Aof {
         options: &ScrubOptions,
         progress: &mut dyn FnMut(&ScrubProgress) -> ControlFlow<()>,
     ) -> Result<ScrubReport> {
-        options.validate()?;
-        let tiers = self.stream_tiers()?;
-        let ids = ids_in(self.stream(), &options.segments);
-        let pace = Pace::new(Arc::clone(self.stream()), options.bytes_per_second);
-        let telling = Telling::new(Arc::clone(&pace), ids.len() as u64, progress);
-        let mut scrub = Scrub::new(self.stream(), tiers, options, pace, telling);
-        let ended = scrub.all(&ids);
-        let mut report = scrub.finish();
-        match ended {
-            Ok(()) => report.is_complete = true,
-            Err(AofError::Cancelled) => {}
-            Err(error) => return Err(error),
-        }
-        if report.is_complete && options.is_of_everything() {
-            tiers.scrub.complete(self.stream(), tiers.coordinator.now_ms());
-        }
-        Ok(report)
+        scrub_now(self.stream(), self.stream_tiers()?, options, progress)
     }
+}
+
+/// [`Aof::scrub`] on this thread, without a handle.
+pub(in crate::tier) fn scrub_now(
+    stream: &Arc<Stream>,
+    tiers: &StreamTiers,
+    options: &ScrubOptions,
+    progress: &mut dyn FnMut(&ScrubProgress) -> ControlFlow<()>,
+) -> Result<ScrubReport> {
+    options.validate()?;
+    let ids = ids_in(stream, &options.segments);
+    let pace = Pace::new(Arc::clone(stream), options.bytes_per_second);
+    let telling = Telling::new(Arc::clone(&pace), ids.len() as u64, progress);
+    let mut scrub = Scrub::new(stream, tiers, options, pace, telling);
+    let ended = scrub.all(&ids);
+    let mut report = scrub.finish();
+    match ended {
+        Ok(()) => report.is_complete = true,
+        Err(AofError::Cancelled) => {}
+        Err(error) => return Err(error),
+    }
+    if report.is_complete && options.is_of_everything() {
+        tiers.scrub.complete(stream, tiers.coordinator.now_ms());
+    }
+    Ok(report)
 }
 
 /// Sealed segments, oldest first.

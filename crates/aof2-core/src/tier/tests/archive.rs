@@ -1,206 +1,21 @@
 //! A machine and a bucket together: power cuts at any call of either, local tiers that
 //! are lost, requests that fail before or after they were carried out.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use super::Rng;
+use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
-use crate::format::SegmentId;
-use crate::io::Storage;
-use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use crate::format::{ColdKey, SegmentId, StreamId};
+use crate::io::object::{ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
-use crate::log::{AofConfig, Source, Stream};
-use crate::manifest::{ManifestConfig, ManifestMode};
-use crate::tier::{Coordinator, ReachStore, StreamTiers, TierConfig};
-use crate::{AppendOptions, FlushConfig, RetentionPolicy, Scan, ScanOptions};
+use crate::tier::TierConfig;
 
-const ROOT: &str = "/data/events";
-const SEGMENT: u64 = 64 << 10;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
-fn cold() -> ColdConfig {
-    ColdConfig {
-        retries_max: 1,
-        backoff_ms: 1,
-        backoff_ms_max: 1,
-        breaker_failures: 1_000,
-        ..ColdConfig::new("s3://bucket/logs")
-    }
-}
-
-/// What the world must hold.
-#[derive(Clone, Default)]
-struct Promise {
-    payloads: Vec<Vec<u8>>,
-    /// Records that were reported durable.
-    durable: u64,
-    /// Records that were reported archived.
-    archived: u64,
-    /// Records that may be gone.
-    trimmed: u64,
-}
-
-struct World {
-    sim: SimStorage,
-    bucket: SimBucket,
-    coordinator: Arc<Coordinator>,
-    tiers: Arc<StreamTiers>,
-    stream: Arc<Stream>,
+/// Small enough for most segments to be in the bucket alone.
+fn limits() -> TierConfig {
+    tier_config(4 * SEGMENT, Some(2 << 10))
 }
 
 fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
-    let config = TierConfig {
-        hot_bytes: 4 * SEGMENT,
-        warm_bytes: Some(2 << 10),
-        compression_level: 1,
-        frame_bytes: 8 << 10,
-        cold: Some(cold()),
-        cold_delete_after_ms: 0,
-        archive_after_ms: 0,
-        retry_ms: 1,
-        retry_ms_max: 1,
-        ..TierConfig::default()
-    };
-    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
-    let clock = Arc::new(sim.clock().clone());
-    let store = Arc::new(bucket.clone());
-    let coordinator = Coordinator::on_store(config, Arc::clone(&clock) as _, store)?;
-    let reach = ReachStore::new(Arc::clone(&storage), Path::new(ROOT));
-    let tiers = StreamTiers::new(Arc::clone(&coordinator), None, reach);
-    let mut config = AofConfig::new(ROOT).segment_bytes(SEGMENT);
-    config.preallocate_segments = 0;
-    config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
-    config.manifest_mode = ManifestMode::Enabled;
-    config.manifest = ManifestConfig {
-        chunk_bytes: 16 << 10,
-        upload_prefix: "logs".into(),
-        rotation_ms: 5,
-        ..ManifestConfig::default()
-    };
-    let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _)?;
-    tiers.attach(&stream);
-    Ok(World { sim: sim.clone(), bucket: bucket.clone(), coordinator, tiers, stream })
-}
-
-impl World {
-    fn is_dead(&self) -> bool {
-        self.sim.is_crashed() || self.bucket.is_crashed()
-    }
-
-    fn step(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
-        let stream = &self.stream;
-        match rng.below(20) {
-            0..7 => self.append(rng, promise)?,
-            7 => stream.flush_in_background()?,
-            8 => drop(stream.finalize_step()?),
-            9 => drop(stream.start_seal(false)?),
-            10 => drop(stream.tend_manifest()),
-            11 => self.sim.clock().advance_ms(20),
-            12 if rng.below(4) == 0 => {
-                let before_offset = rng.below(promise.durable + 1);
-                promise.trimmed = promise.trimmed.max(before_offset);
-                let before_offset = Some(before_offset);
-                stream.apply_retention(&RetentionPolicy { before_offset, ..Default::default() })?;
-            }
-            13 => {
-                let sealed = stream.table.snapshot().into_iter();
-                let ids: Vec<SegmentId> = sealed
-                    .filter(|e| e.sealed_info().is_some())
-                    .map(|e| e.meta.segment_id)
-                    .collect();
-                if !ids.is_empty() {
-                    let id = ids[rng.below(ids.len() as u64) as usize];
-                    // The bucket may be out of reach for a moment.
-                    let _ = stream.hydrate(id);
-                }
-            }
-            14..17 => {
-                let jobs = self.coordinator.plan();
-                jobs.into_iter().take(1 + rng.below(3) as usize).for_each(|job| job.run());
-            }
-            _ => {
-                let jobs = self.coordinator.plan_cold();
-                jobs.into_iter().take(1 + rng.below(3) as usize).for_each(|job| job.run());
-            }
-        }
-        Ok(())
-    }
-
-    fn append(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
-        let fill = promise.payloads.len();
-        let len = 200 + rng.below(14_000) as usize;
-        let payload: Vec<u8> = (0..len).map(|i| (fill * 31 + i / 40) as u8).collect();
-        match self.stream.append_now(&payload, &AppendOptions::default()) {
-            Ok(_) => promise.payloads.push(payload),
-            Err(AofError::WouldBlock(_)) => {
-                self.stream.flush_in_background()?;
-                self.stream.prepare_step()?;
-                self.stream.finalize_step()?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// A watermark is a promise from the moment it can be read.
-    fn note(&self, promise: &mut Promise) {
-        promise.durable = promise.durable.max(self.stream.durable.count());
-        promise.archived = promise.archived.max(self.stream.archived.count());
-    }
-
-    /// Everything from the first record there is to the last, and no other.
-    fn check(&self, promise: &mut Promise, at_least: u64) -> Result<(), String> {
-        let (earliest, end) = (self.stream.table.earliest(), self.stream.durable.count());
-        if end < at_least || earliest > promise.trimmed {
-            return Err(format!(
-                "{earliest}..{end} are there, {}..{at_least} must be",
-                promise.trimmed
-            ));
-        }
-        if end > promise.payloads.len() as u64 {
-            return Err(format!("{end} records, {} were appended", promise.payloads.len()));
-        }
-        let source = Arc::clone(&self.stream) as Arc<dyn Source>;
-        let scan = Scan::new(source, ScanOptions::default()).map_err(|e| e.to_string())?;
-        let mut expected = earliest;
-        for record in scan {
-            let record = record.map_err(|e| format!("after {expected}: {e}"))?;
-            let payload = promise.payloads.get(expected as usize);
-            if record.offset != expected || payload.is_none_or(|p| *p != *record.payload) {
-                return Err(format!("record {expected} is not what was appended"));
-            }
-            expected += 1;
-        }
-        if expected != end {
-            return Err(format!("the scan ends at {expected} of {end}"));
-        }
-        promise.payloads.truncate(end as usize);
-        promise.durable = promise.durable.min(end);
-        promise.archived = promise.archived.min(end);
-        Ok(())
-    }
-}
-
-/// Dead machines ask for nothing.
-fn tie(sim: &SimStorage, bucket: &SimBucket) {
-    let watched = sim.clone();
-    bucket.fail_when(move |_| {
-        watched.is_crashed().then_some(BucketFault::Before(ObjectErrorKind::Unavailable))
-    });
-    let (cut, at) = (sim.clone(), sim.clone());
-    bucket.on_crash(move || cut.crash_at(at.calls()));
-}
-
-/// Removes the files below these directories; all files for the root.
-fn lose(sim: &SimStorage, dirs: &[&str]) {
-    let lost = |path: &PathBuf| dirs.iter().any(|dir| path.starts_with(Path::new(ROOT).join(dir)));
-    for path in sim.files().into_iter().filter(lost) {
-        sim.remove(&path).unwrap();
-    }
+    super::world::open(sim, bucket, limits())
 }
 
 fn explore(seed: u64) -> Result<(), String> {
@@ -263,6 +78,12 @@ fn check_outcome(
         // What only repeats what the bucket knows.
         lose(disk, [&["cold"][..], &["manifest"], &["cold", "manifest"]][rng.below(3) as usize]);
     }
+    if rng.below(3) == 0 {
+        // The power went in the middle of a large object.
+        let segment_id = SegmentId::from_u64(rng.below(9));
+        let key = ColdKey::new("logs", StreamId::from_name("events"), segment_id, 0).unwrap();
+        bucket.leave_upload(&key.to_string());
+    }
     let durable = promise.durable;
     let world = open(disk, bucket).map_err(|e| format!("open: {e}"))?;
     world.check(&mut promise, durable)?;
@@ -271,40 +92,11 @@ fn check_outcome(
         world.step(rng, &mut promise).map_err(|e| format!("afterwards: {e}"))?;
         world.note(&mut promise);
     }
-    disk.clock().advance_ms(1_000);
-    let stream = &world.stream;
-    for _ in 0..20 {
-        stream.start_seal(false).map_err(|e| e.to_string())?;
-        stream.flush_in_background().map_err(|e| e.to_string())?;
-        stream.prepare_step().map_err(|e| e.to_string())?;
-        stream.finalize_step().map_err(|e| e.to_string())?;
-        world.coordinator.settle();
-        disk.clock().advance_ms(20);
-        world.coordinator.settle_cold();
-        disk.clock().advance_ms(20);
-    }
+    world.settle()?;
     world.note(&mut promise);
-    let end = stream.appended.count();
-    if stream.archived.count() < end {
-        let state = world.tiers.status();
-        return Err(format!("archived {} of {end}: {state:?}", stream.archived.count()));
-    }
-    let found = stream.compare_manifest().map_err(|e| e.to_string())?;
-    if !found.is_empty() {
-        return Err(format!("the manifest disagrees with the files: {found:?}"));
-    }
+    let end = world.stream.appended.count();
     world.check(&mut promise, end)?;
-    let segments = stream.table.snapshot();
-    let sealed = segments.iter().filter(|e| e.sealed_info().is_some()).count();
-    let objects = bucket.objects();
-    let stored = objects.keys().filter(|key| key.ends_with(".zst")).count();
-    if stored != sealed {
-        let keys: Vec<_> = objects.keys().collect();
-        return Err(format!("{sealed} sealed segments, {stored} objects: {keys:?}"));
-    }
-    if !bucket.uploads().is_empty() {
-        return Err("an upload in parts was left unfinished".into());
-    }
+    world.is_tidy()?;
     drop(world);
     lose(disk, &[""]);
     let world = open(disk, bucket).map_err(|e| format!("all files lost: {e}"))?;
@@ -431,5 +223,129 @@ fn the_last_copy_stays_in_every_tier() {
     let key = stream.cold_key(&entry).unwrap();
     refused(stream.lose_cold(id, &key).map(|()| 0));
     let end = stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// Seals segments until there are two.
+fn seal_two(world: &World, promise: &mut Promise) {
+    let mut rng = Rng(3);
+    let sealed = || world.stream.table.snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+    while sealed().count() < 2 {
+        world.append(&mut rng, promise).unwrap();
+        world.stream.flush_in_background().unwrap();
+        world.stream.finalize_step().unwrap();
+    }
+}
+
+/// An object that somebody deleted behind our back is missed before the compressed file
+/// goes, which is the only copy then: it stays, and is uploaded again.
+#[test]
+fn an_object_that_vanished_is_missed_before_its_file_goes() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
+    stream.compress(id, 1, &options).unwrap();
+    stream.evict_hot(id).unwrap();
+    while stream.sealed_entry(id).unwrap().away_copies().cold.is_none() {
+        world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
+    }
+    let key = stream.cold_key(&stream.sealed_entry(id).unwrap()).unwrap();
+    assert!(bucket.remove(&key));
+    world.settle().unwrap();
+    let end = stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+    world.is_tidy().unwrap();
+}
+
+/// What is archived and synced is opened again without the bucket, which may be out of
+/// reach just then.
+#[test]
+fn an_archived_log_is_opened_without_its_bucket() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let away = bucket.image();
+    away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
+    let world = open(&disk, &away).unwrap();
+    assert_eq!(world.stream.archived.count(), promise.payloads.len() as u64);
+    away.clear_faults();
+    let end = world.stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// The answer to an upload is lost, retention lets the segment go, and the power goes: the
+/// object is nobody's, and known to be ours because its upload had been written down.
+#[test]
+fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    // Deletes wait, and with them what they make durable.
+    let config = TierConfig { cold_delete_after_ms: 1 << 40, ..limits() };
+    let world = super::world::open(&sim, &bucket, config).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    stream.hydrate(id).unwrap();
+    let entry = stream.sealed_entry(id).unwrap();
+    stream.lose_cold(id, &stream.cold_key(&entry).unwrap()).unwrap();
+    bucket.fail_when(|call| {
+        let is_answer_lost = matches!(call.op, ObjectOp::Put | ObjectOp::Head);
+        is_answer_lost.then_some(BucketFault::After(ObjectErrorKind::Timeout))
+    });
+    for _ in 0..20 {
+        sim.clock().advance_ms(20);
+        world.coordinator.plan().into_iter().for_each(|job| job.run());
+        world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    }
+    let of_segment = |bucket: &SimBucket| {
+        let start = format!("/{:020}-", id.as_u64());
+        bucket.objects().keys().filter(|key| key.contains(&start)).count()
+    };
+    assert_eq!(of_segment(&bucket), 2, "{:?}", world.tiers.status());
+    promise.trimmed = entry.end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let bucket = bucket.image();
+    let world = open(&disk, &bucket).unwrap();
+    world.settle().unwrap();
+    assert_eq!(of_segment(&bucket), 0);
+    let end = world.stream.durable.count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// An object goes only once that is written down durably: otherwise the manifest names it
+/// for ever, and every opening asks the bucket for it.
+#[test]
+fn a_delete_is_durable_before_its_object_goes() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    promise.trimmed = world.stream.table.first().unwrap().end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    let objects = bucket.objects().len();
+    world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    assert!(bucket.objects().len() < objects);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let away = bucket.image();
+    away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
+    let world = open(&disk, &away).unwrap();
+    away.clear_faults();
+    let end = world.stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }

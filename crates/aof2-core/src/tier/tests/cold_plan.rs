@@ -55,6 +55,7 @@ impl Machine {
         let mut config = AofConfig::new(&root).segment_bytes(SEGMENT);
         config.preallocate_segments = 0;
         config.manifest_mode = ManifestMode::Enabled;
+        config.manifest.upload_prefix = "logs".into();
         let reach = ReachStore::new(Arc::clone(&storage), &root);
         let tiers = StreamTiers::new(Arc::clone(&self.coordinator), None, reach);
         let clock = Arc::new(self.sim.clock().clone());
@@ -181,12 +182,12 @@ fn a_key_is_never_used_twice() {
         assert_eq!(entry.away_copies().cold_epoch, epoch);
         let key = stream.cold_key(&entry).unwrap();
         stream.lose_cold(entry.meta.segment_id, &key).unwrap();
-        stream.tend_manifest();
+        stream.commit_manifest().unwrap();
         // Whatever is planned last is done first.
         while let Some(job) = machine.coordinator.plan_cold().pop() {
             job.run();
-            stream.tend_manifest();
             machine.sim.clock().advance_ms(1_000);
+            stream.commit_manifest().unwrap();
         }
         assert_eq!((machine.stored(0), tiers.status().cold.unwrap().deletes_pending), (1, 0));
     }

@@ -3,6 +3,8 @@
 
 mod archive;
 mod cold_plan;
+mod scrub;
+mod world;
 
 use std::sync::Arc;
 

@@ -108,6 +108,11 @@ impl Coordinator {
         self.sum(|tiers| &tiers.used)
     }
 
+    /// The same once everything that was asked for is back.
+    pub(super) fn used_soon(&self) -> u64 {
+        self.live().iter().map(|tiers| tiers.used_soon()).sum()
+    }
+
     pub(super) fn evictable(&self) -> u64 {
         self.sum(|tiers| &tiers.evictable)
     }

@@ -71,6 +71,8 @@ impl Job {
         };
         self.note(&outcome);
         if self.kind == Kind::Hydrate {
+            // What is back must be counted before it is not waited for any more.
+            self.tiers.measure(&self.stream);
             self.tiers.activations.lock().finish(self.segment_id, outcome);
         }
         self.tiers.moved(&self.stream);

@@ -20,7 +20,7 @@ use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
-use crate::log::{Comeback, Layout, SegmentStore, Stream};
+use crate::log::{Comeback, Layout, SegmentEntry, SegmentStore, Stream};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
 
@@ -173,14 +173,27 @@ impl StreamTiers {
         asked
     }
 
-    /// Whether a segment can come back without another leaving.
+    /// Whether a segment can come back without another leaving, after those that were
+    /// asked for before.
     fn has_room_for(&self, segment_id: SegmentId) -> bool {
         let Some(stream) = self.stream() else { return false };
         let Ok(entry) = stream.sealed_entry(segment_id) else { return false };
         let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
         let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
-        let own = self.hot_bytes.is_none_or(|limit| fits(self.used.load(Ordering::Acquire), limit));
-        own && fits(self.coordinator.used(), self.coordinator.config().hot_bytes)
+        let own = self.hot_bytes.is_none_or(|limit| fits(self.used_soon(), limit));
+        own && fits(self.coordinator.used_soon(), self.coordinator.config().hot_bytes)
+    }
+
+    /// Bytes in the hot tier once everything that was asked for is back.
+    pub(super) fn used_soon(&self) -> u64 {
+        // Before those in use are counted, and whether it is back or not: what arrives now
+        // is then counted twice, not never.
+        let asked = self.activations.lock().in_order();
+        let Some(stream) = self.stream() else { return 0 };
+        let asked = asked.into_iter().filter_map(|id| stream.sealed_entry(id).ok());
+        let bytes_of =
+            |entry: Arc<SegmentEntry>| Some(u64::from(entry.sealed_info()?.durable_bytes));
+        asked.filter_map(bytes_of).sum::<u64>() + self.used.load(Ordering::Acquire)
     }
 
     /// A segment is not what it was when its moves failed: they are tried again.

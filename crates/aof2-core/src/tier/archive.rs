@@ -363,7 +363,6 @@ fn delete(
     stream.commit_manifest()?;
     cold.delete(&key)?;
     stream.finish_delete(segment_id, &key)?;
-    tiers.cold_deleted.lock().insert(ColdTask::Delete(segment_id, epoch));
     tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }

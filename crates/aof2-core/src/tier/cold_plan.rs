@@ -94,8 +94,10 @@ impl Coordinator {
     /// Objects that were let go, each with the time when it is due; the soonest.
     ///
     /// Not those of a segment that waits to be uploaded again: their keys must be known to
-    /// be taken until it has a new one, or a delete could hit the new object.
+    /// be taken until it has a new one, or a delete could hit the new object. Not those of
+    /// a prefix that the log had before: they are out of reach.
     fn deletes(&self, stream: &Stream, tiers: &StreamTiers) -> Vec<(u64, ColdTask)> {
+        let Some(cold) = self.cold() else { return Vec::new() };
         let after_ms = self.config().cold_delete_after_ms;
         let waits_for_upload = |id: SegmentId| {
             let entry = stream.table.find(id.as_u32());
@@ -104,20 +106,17 @@ impl Coordinator {
         let queued = stream.look_at_manifest(|index| {
             let backoff = tiers.cold_backoff.lock();
             let known = index.pending_deletes().filter_map(|delete| {
-                let key =
-                    ColdKey::parse(&delete.key).filter(|k| !waits_for_upload(k.segment_id()))?;
-                let task = ColdTask::Delete(key.segment_id(), key.epoch());
+                let key = ColdKey::parse(&delete.key)?;
+                let (id, epoch) = (key.segment_id(), key.epoch());
+                let is_ours = cold.key(stream.identity.stream_id, id, epoch) == delete.key;
+                if !is_ours || waits_for_upload(id) {
+                    return None;
+                }
+                let task = ColdTask::Delete(id, epoch);
                 let from_ms = delete.queued_at_ms.saturating_add(after_ms);
                 Some((from_ms.max(backoff.due_ms(&task)), task))
             });
             let mut known: Vec<(u64, ColdTask)> = known.collect();
-            let mut deleted = tiers.cold_deleted.lock();
-            if !deleted.is_empty() {
-                let (done, left): (Vec<_>, Vec<_>) =
-                    known.into_iter().partition(|(_, task)| deleted.contains(task));
-                *deleted = done.into_iter().map(|(_, task)| task).collect();
-                known = left;
-            }
             if known.len() > DELETES_MAX {
                 known.select_nth_unstable(DELETES_MAX);
                 known.truncate(DELETES_MAX);

@@ -52,8 +52,6 @@ pub(crate) struct StreamTiers {
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
     /// What is being done with the object store.
     pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
-    /// Deletes that are done; the manifest knows at its next commit.
-    pub(super) cold_deleted: Mutex<BTreeSet<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
     /// Held while it is.
@@ -86,7 +84,6 @@ impl StreamTiers {
             scrub: ScrubState::default(),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             cold_running: Mutex::default(),
-            cold_deleted: Mutex::default(),
             settled: AtomicBool::new(false),
             settling: Mutex::default(),
             reach,

@@ -193,6 +193,21 @@ fn a_key_is_never_used_twice() {
     }
 }
 
+/// A log that was archived elsewhere before: nothing of it is looked for here.
+#[test]
+fn an_object_of_another_prefix_is_left_alone() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.seal_segments(1);
+    machine.coordinator.settle_cold();
+    let (stream, _) = &machine.streams[0];
+    let entry = stream.table.first().unwrap();
+    let key = stream.cold_key(&entry).unwrap().replace("logs/", "elsewhere/");
+    stream.queue_delete(entry.meta.segment_id, &key).unwrap();
+    let before = machine.bucket.calls();
+    machine.coordinator.settle_cold();
+    assert_eq!((machine.bucket.calls(), machine.stored(0)), (before, 1));
+}
+
 /// A segment that could not be compressed and is gone since then is nobody's work.
 #[test]
 fn a_failed_move_of_a_segment_that_is_gone_is_forgotten() {

@@ -9,6 +9,7 @@
 
 mod bucket;
 mod chunks;
+mod fetch_all;
 mod place;
 mod reach;
 mod recover;

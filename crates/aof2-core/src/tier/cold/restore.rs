@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::bucket::ColdTier;
+use super::fetch_all::{News, fetch_all};
 use super::place;
 use super::reach::ReachStore;
 use super::recover::bring;
@@ -223,36 +224,29 @@ impl Restore {
             }
         }
         tell(progress, at)?;
-        for artifact in wanted {
-            let before = at;
-            self.fetch_one(&artifact, &mut |bytes| {
-                at.bytes_done += bytes;
-                tell(progress, at)
-            })?;
-            let bytes_done = before.bytes_done + artifact.index().artifact_len();
-            at = RestoreProgress { segments_done: at.segments_done + 1, bytes_done, ..at };
-            tell(progress, at)?;
-        }
-        Ok(())
-    }
-
-    fn fetch_one(
-        &mut self,
-        artifact: &Artifact,
-        copied: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
+        let (bytes, lost) = (&mut self.bytes, &mut self.lost);
         let files = WarmFiles { storage: &*self.storage, layout: &self.layout };
-        match files.copy(artifact, copied) {
-            Ok(copy) => self.bytes += copy.index().artifact_len(),
-            Err(error) if is_objects_fault(&error) => {
-                tracing::error!(%error, "a segment is not restored");
-                let segment_id = artifact.meta().segment_id.as_u64();
-                let name = artifact.source().name().display();
-                self.lost.insert(segment_id, format!("{name}: {error}"));
+        fetch_all(files, wanted, &mut |news| {
+            match news {
+                News::Copied(bytes) => at.bytes_done += bytes,
+                News::Ended { artifact, outcome, copied } => {
+                    let len = artifact.index().artifact_len();
+                    match outcome {
+                        Ok(()) => *bytes += len,
+                        Err(error) if is_objects_fault(&error) => {
+                            tracing::error!(%error, "a segment is not restored");
+                            let name = artifact.source().name().display();
+                            let id = artifact.meta().segment_id.as_u64();
+                            lost.insert(id, format!("{name}: {error}"));
+                        }
+                        Err(error) => return Err(error),
+                    }
+                    at.segments_done += 1;
+                    at.bytes_done += len.saturating_sub(copied);
+                }
             }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+            tell(progress, at)
+        })
     }
 
     fn report(self) -> Result<RestoreReport> {

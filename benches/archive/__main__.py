@@ -61,17 +61,23 @@ def measure(scratch: Path, byte_count: int, rounds: int) -> dict[str, float]:
                 ("upload s5cmd", lambda n=n: upload_s5cmd(server, source, n)),
                 ("download", lambda n=n: download(scratch, n)),
                 ("download s5cmd", lambda n=n: download_s5cmd(server, scratch, n)),
+                (
+                    "download s5cmd and sync",
+                    lambda n=n: download_s5cmd(server, scratch, n, is_synced=True),
+                ),
             ):
                 seconds.setdefault(name, []).append(run())
             print(f"round {n + 1} of {rounds}", file=sys.stderr)
         found = {
             f"{name}, MB/s": size / 1e6 / statistics.median(all_) for name, all_ in seconds.items()
         }
-        for name in ("upload", "download"):
-            ratios = [
-                s5 / ours for ours, s5 in zip(seconds[name], seconds[f"{name} s5cmd"], strict=True)
-            ]
-            found[f"{name} / s5cmd"] = statistics.median(ratios)
+        for name, other in (
+            ("upload", "s5cmd"),
+            ("download", "s5cmd"),
+            ("download", "s5cmd and sync"),
+        ):
+            pairs = zip(seconds[name], seconds[f"{name} {other}"], strict=True)
+            found[f"{name} / {other}"] = statistics.median(s5 / ours for ours, s5 in pairs)
         found |= append_latency(scratch, rounds)
     return found
 
@@ -129,11 +135,19 @@ def upload_s5cmd(server: S3Server, source: Path, n: int) -> float:
     return s5cmd(server, "cp", f"{source / 'warm'}/*.zst", f"s3://bench/s5cmd-{n}/")
 
 
-def download_s5cmd(server: S3Server, scratch: Path, n: int) -> float:
+def download_s5cmd(server: S3Server, scratch: Path, n: int, *, is_synced: bool = False) -> float:
+    """The same files, unverified; in the page cache, or on the disk as ours are."""
     target = scratch / "s5cmd"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
-    return s5cmd(server, "cp", f"s3://bench/s5cmd-{n}/*", f"{target}/")
+    took = s5cmd(server, "cp", f"s3://bench/s5cmd-{n}/*", f"{target}/")
+    started = perf_counter()
+    for file in target.iterdir() if is_synced else ():
+        with file.open("rb") as opened:
+            os.fdatasync(opened.fileno())
+    took += perf_counter() - started
+    os.sync()  # what is left to write must not be paid for by the next one
+    return took
 
 
 def append_latency(scratch: Path, rounds: int) -> dict[str, float]:

@@ -8,6 +8,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
 use crate::io::{Clock, Storage};
@@ -119,7 +121,7 @@ impl ArtifactSource for Unreachable {
         0
     }
 
-    fn read_at(&self, _offset: u64, _len: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, _offset: u64, _len: usize) -> Result<Bytes> {
         Err(AofError::InvalidConfig {
             field: "tiers",
             reason: format!(

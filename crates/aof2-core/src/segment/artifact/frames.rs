@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{
     CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective,
@@ -148,10 +149,10 @@ impl FrameDecoder {
 
     /// Decompresses a frame that comes in pieces, and hands it on in pieces. The first
     /// piece is not shorter than a frame's header.
-    pub(super) fn pieces<'a, E>(
+    pub(super) fn pieces<E>(
         &mut self,
         frame: &ArtifactFrame,
-        compressed: impl IntoIterator<Item = Result<std::borrow::Cow<'a, [u8]>, E>>,
+        compressed: impl IntoIterator<Item = Result<Bytes, E>>,
         mut sink: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), FrameError<E>> {
         self.start(frame).map_err(FrameError::Fault)?;

@@ -4,6 +4,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::ArtifactSource;
 use super::frames::{FrameDecoder, FrameFault};
 use crate::error::{AofError, Damage, Result};
@@ -138,13 +140,13 @@ impl Artifact {
 }
 
 /// Reads what is there, and not less: a source may be a network.
-pub(super) fn read_exact(source: &dyn ArtifactSource, range: Range<u64>) -> Result<Vec<u8>> {
+pub(super) fn read_exact(source: &dyn ArtifactSource, range: Range<u64>) -> Result<Bytes> {
     let failed = || AofError::io("read compressed segment", source.name());
     let len = usize::try_from(range.end - range.start)
         .map_err(|_| failed()(io::ErrorKind::OutOfMemory.into()))?;
     // An empty range is nothing to ask an object store for.
     if len == 0 {
-        return Ok(Vec::new());
+        return Ok(Bytes::new());
     }
     let bytes = source.read_at(range.start, len)?;
     if bytes.len() != len {

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::error::{AofError, Result};
 use crate::io::{File, OpenMode, Storage};
 
@@ -14,7 +16,7 @@ pub trait ArtifactSource: Send + Sync + Debug {
     /// Length of the artifact.
     fn len(&self) -> u64;
     /// Exactly `len` bytes from `offset` on.
-    fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>>;
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes>;
     /// File or object, for messages.
     fn name(&self) -> &Path;
     /// Says that these bytes will be read next, so that a distant source can fetch them
@@ -51,7 +53,7 @@ impl ArtifactSource for FileSource {
         self.len
     }
 
-    fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         let failed = || AofError::io("read compressed segment", &self.path);
         // Before allocating: whoever asks may have been lied to.
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
@@ -59,7 +61,7 @@ impl ArtifactSource for FileSource {
         }
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, offset).map_err(failed())?;
-        Ok(bytes)
+        Ok(bytes.into())
     }
 
     fn name(&self) -> &Path {

@@ -1,7 +1,8 @@
 //! Going through a whole artifact in memory that does not grow with it.
 
-use std::borrow::Cow;
 use std::ops::Range;
+
+use bytes::Bytes;
 
 use super::frames::{FrameDecoder, FrameError};
 use super::read::{Artifact, read_exact};
@@ -71,12 +72,12 @@ impl Artifact {
         &'a self,
         batch: &'a Batch,
         range: Range<u64>,
-    ) -> impl Iterator<Item = Result<Cow<'a, [u8]>>> {
-        let known = batch.get(&range).map(|bytes| Ok(Cow::Borrowed(bytes)));
+    ) -> impl Iterator<Item = Result<Bytes>> + 'a {
+        let known = batch.get(&range).map(Ok);
         let mut at = if known.is_some() { range.end } else { range.start };
         let read = std::iter::from_fn(move || {
             let end = (at + READ_LEN_MAX).min(range.end);
-            let piece = (at < end).then(|| read_exact(&**self.source(), at..end).map(Cow::Owned));
+            let piece = (at < end).then(|| read_exact(&**self.source(), at..end));
             at = end;
             piece
         });
@@ -88,7 +89,7 @@ impl Artifact {
 #[derive(Debug, Default)]
 struct Batch {
     start: u64,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 impl Batch {
@@ -96,10 +97,10 @@ impl Batch {
         self.start + self.bytes.len() as u64
     }
 
-    fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+    fn get(&self, range: &Range<u64>) -> Option<Bytes> {
         let start = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
         let end = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
-        self.bytes.get(start..end)
+        (start <= end && end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
     }
 }
 

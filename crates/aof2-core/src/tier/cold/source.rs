@@ -58,7 +58,7 @@ impl ArtifactSource for ColdSource {
         self.len
     }
 
-    fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {
             let short = std::io::ErrorKind::UnexpectedEof.into();
@@ -69,11 +69,11 @@ impl ArtifactSource for ColdSource {
             && let Ok(bytes) = coming.wait()
         {
             let from = (range.start - held.start) as usize;
-            if let Some(wanted) = bytes.get(from..from + len) {
-                return Ok(wanted.to_vec());
+            if from.checked_add(len).is_some_and(|end| end <= bytes.len()) {
+                return Ok(bytes.slice(from..from + len));
             }
         }
-        Ok(self.tier.store.get_range(&self.key, range)?.to_vec())
+        Ok(self.tier.store.get_range(&self.key, range)?)
     }
 
     fn name(&self) -> &Path {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::error::{AofError, Result};
@@ -85,7 +86,7 @@ impl ArtifactSource for PacedSource {
         self.source.len()
     }
 
-    fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         self.pace.check()?;
         let bytes = self.source.read_at(offset, len)?;
         self.pace.took(bytes.len() as u64)?;

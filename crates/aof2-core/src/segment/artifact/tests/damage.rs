@@ -156,8 +156,8 @@ fn short_reads_are_errors() {
         fn len(&self) -> u64 {
             self.0.len() as u64
         }
-        fn read_at(&self, offset: u64, len: usize) -> crate::Result<Vec<u8>> {
-            Ok(self.0[offset as usize..offset as usize + len - 1].to_vec())
+        fn read_at(&self, offset: u64, len: usize) -> crate::Result<bytes::Bytes> {
+            Ok(self.0[offset as usize..offset as usize + len - 1].to_vec().into())
         }
         fn name(&self) -> &Path {
             Path::new("short")

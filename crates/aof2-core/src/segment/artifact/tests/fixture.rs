@@ -226,12 +226,12 @@ impl ArtifactSource for Memory {
         self.bytes.len() as u64
     }
 
-    fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, len: usize) -> Result<bytes::Bytes> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         assert!(len > 0, "an empty read");
         self.longest.fetch_max(len as u64, Ordering::Relaxed);
         let offset = offset as usize;
-        Ok(self.bytes[offset..offset + len].to_vec())
+        Ok(self.bytes[offset..offset + len].to_vec().into())
     }
 
     fn name(&self) -> &Path {

@@ -12,6 +12,7 @@ use crate::error::{AofError, Result};
 use crate::format::{ColdKey, SegmentId};
 use crate::io::object::{ObjectBody, ObjectErrorKind};
 use crate::log::{ColdObject, SegmentEntry, Stream};
+use crate::segment::Artifact;
 
 /// Uploads of one segment that find other bytes under their keys.
 const EPOCHS_MAX: u32 = 8;
@@ -26,10 +27,19 @@ pub(super) enum ColdTask {
     Chunks,
     /// A sealed segment.
     Upload(SegmentId),
+    /// Verifies the compressed file that is uploaded next, while another is on its way.
+    Verify(SegmentId),
     /// The compressed file of a segment that the object store holds.
     DropWarm(SegmentId),
     /// An object that was let go, by segment and epoch.
     Delete(SegmentId, u32),
+}
+
+/// A compressed file that was verified before its turn came.
+#[derive(Debug)]
+pub(super) struct Verified {
+    pub(super) segment_id: SegmentId,
+    crc64: u64,
 }
 
 /// A task of one stream; it holds the stream open for as long as it runs, and is not
@@ -84,6 +94,7 @@ impl ColdJob {
                 }
             }
             ColdTask::Upload(id) => upload_now(cold, stream, tiers, id).map(drop),
+            ColdTask::Verify(id) => verify_ahead(stream, tiers, id),
             ColdTask::DropWarm(id) => drop_warm(cold, stream, tiers, id),
             ColdTask::Delete(id, epoch) => delete(cold, stream, tiers, id, epoch),
         };
@@ -233,13 +244,16 @@ pub(super) fn upload_now(
         Job::compress_now(stream, tiers, segment_id)?;
     }
     let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
-    // The file may be old: what is damaged must not become the archive.
-    stream.verify_warm(&warm)?;
+    let ahead = tiers.verified.lock().take_if(|verified| verified.segment_id == segment_id);
+    let crc64 = match ahead {
+        Some(verified) => verified.crc64,
+        None => verified_crc64(stream, &warm)?,
+    };
     let path = warm.source().name();
     let body = ObjectBody::file(&*stream.storage, path)
         .map_err(AofError::io("open compressed segment", path))?;
     let upload = try_epochs(cold, stream, segment_id, |epoch| {
-        cold.upload(warm.index(), body.clone(), epoch)
+        cold.upload(warm.index(), body.clone(), crc64, epoch)
     })?;
     let object = ColdObject {
         key: &upload.key,
@@ -262,6 +276,25 @@ pub(super) fn upload_now(
         elapsed = ?start.elapsed(), "segment archived"
     );
     Ok(bytes)
+}
+
+/// The checksum of a compressed file that was just verified. The file may be old: what is
+/// damaged must not become the archive. An upload is refused if the file has changed since.
+fn verified_crc64(stream: &Stream, warm: &Artifact) -> Result<u64> {
+    let path = warm.source().name();
+    let body = ObjectBody::file(&*stream.storage, path)
+        .map_err(AofError::io("open compressed segment", path))?;
+    let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
+    stream.verify_warm(warm)?;
+    Ok(crc64)
+}
+
+fn verify_ahead(stream: &Stream, tiers: &StreamTiers, segment_id: SegmentId) -> Result<()> {
+    let entry = stream.sealed_entry(segment_id)?;
+    let warm = entry.away_copies().warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+    let crc64 = verified_crc64(stream, &warm)?;
+    *tiers.verified.lock() = Some(Verified { segment_id, crc64 });
+    Ok(())
 }
 
 /// Uploads under the first key that is free or has the same bytes. Keys that turned out

@@ -83,8 +83,13 @@ impl Coordinator {
         if stream.has_manifest_to_upload() {
             tasks.add(at, ColdTask::Chunks, 0);
         }
-        if let Some(id) = next_upload(stream, tiers) {
+        let mut uploads = next_uploads(stream, tiers).into_iter();
+        if let Some(id) = uploads.next() {
             tasks.add(at, ColdTask::Upload(id), 0);
+        }
+        let is_verified = |id| tiers.verified.lock().as_ref().is_some_and(|v| v.segment_id == id);
+        if let Some(id) = uploads.next().filter(|&id| !is_verified(id)) {
+            tasks.add(at, ColdTask::Verify(id), 0);
         }
         for (from_ms, task) in self.deletes(stream, tiers) {
             tasks.add(at, task, from_ms);
@@ -189,15 +194,19 @@ fn one_of_each(by_stream: &[(usize, ColdTask)]) -> Vec<(usize, ColdTask)> {
     ranked.into_iter().map(|(_, at, task)| (at, task)).collect()
 }
 
-/// The oldest sealed segment that the object store does not hold, once it is compressed.
+/// The oldest sealed segment that the object store does not hold, once it is compressed,
+/// and the one behind it.
 ///
-/// One at a time and in order, also while one keeps failing: a machine that is lost then
-/// leaves a bucket without a hole, whose end is what was archived. Only a segment that can
-/// never be uploaded, because it is damaged here, is passed over.
-fn next_upload(stream: &Stream, tiers: &StreamTiers) -> Option<SegmentId> {
+/// They are uploaded one at a time and in order, also while one keeps failing: a machine
+/// that is lost then leaves a bucket without a hole, whose end is what was archived. Only a
+/// segment that can never be uploaded, because it is damaged here, is passed over.
+fn next_uploads(stream: &Stream, tiers: &StreamTiers) -> Vec<SegmentId> {
+    let mut found = Vec::with_capacity(2);
     for entry in stream.table.snapshot() {
         let (id, copies) = (entry.meta.segment_id, entry.away_copies());
-        entry.sealed_info()?;
+        if entry.sealed_info().is_none() || found.len() == 2 {
+            break;
+        }
         if entry.damage.is_some() || copies.cold.is_some() {
             continue;
         }
@@ -205,9 +214,11 @@ fn next_upload(stream: &Stream, tiers: &StreamTiers) -> Option<SegmentId> {
             Some(_) => tiers.cold_backoff.lock().is_given_up(&ColdTask::Upload(id)),
             None => tiers.backoff.lock().is_given_up(&id),
         };
-        if !is_hopeless {
-            return copies.warm.map(|_| id);
+        match (is_hopeless, copies.warm) {
+            (true, _) => {}
+            (false, Some(_)) => found.push(id),
+            (false, None) => break,
         }
     }
-    None
+    found
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::activation::{Activation, PendingActivationQueue, Priority};
-use super::archive::ColdTask;
+use super::archive::{ColdTask, Verified};
 use super::backoff::Backoff;
 use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
@@ -50,6 +50,8 @@ pub(crate) struct StreamTiers {
     pub(super) counters: TierCounters,
     pub(super) scrub: ScrubState,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
+    /// The compressed file that is uploaded next, if that was verified.
+    pub(super) verified: Mutex<Option<Verified>>,
     /// What is being done with the object store.
     pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
     /// Whether the bucket was looked at since the stream was opened.
@@ -83,6 +85,7 @@ impl StreamTiers {
             counters: TierCounters::default(),
             scrub: ScrubState::default(),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
+            verified: Mutex::default(),
             cold_running: Mutex::default(),
             settled: AtomicBool::new(false),
             settling: Mutex::default(),
@@ -196,7 +199,8 @@ impl StreamTiers {
     /// A segment is not what it was when its moves failed: they are tried again.
     pub(super) fn forget_failures(&self, segment_id: SegmentId) {
         self.backoff.lock().succeed(&segment_id);
-        for task in [ColdTask::Upload(segment_id), ColdTask::DropWarm(segment_id)] {
+        let tasks = [ColdTask::Upload, ColdTask::Verify, ColdTask::DropWarm];
+        for task in tasks.map(|task| task(segment_id)) {
             self.cold_backoff.lock().succeed(&task);
             self.set_cold_error(task, None);
         }

@@ -11,8 +11,8 @@ use crate::format::{
     SegmentId, StreamId, StreamIdentity,
 };
 use crate::io::object::{
-    BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectError, ObjectErrorKind,
-    ObjectMeta, ObjectMetrics, ObjectOp, ObjectResult, ObjectStore,
+    BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectMeta,
+    ObjectMetrics, ObjectResult, ObjectStore,
 };
 use crate::log::ArchivedObject;
 use crate::segment::ArtifactSource;
@@ -129,15 +129,11 @@ impl ColdTier {
         &self,
         index: &ArtifactIndex,
         body: ObjectBody,
+        crc64nvme: u64,
         epoch: u32,
     ) -> ObjectResult<Upload> {
         let summary = &index.summary;
         let key = self.key(summary.stream_id, summary.segment_id, epoch);
-        let unreadable = |error: std::io::Error| {
-            let kind = ObjectErrorKind::InvalidRequest;
-            ObjectError::new(kind, ObjectOp::Put, &key, &format!("cannot read it: {error}"))
-        };
-        let crc64nvme = body.crc64().map_err(unreadable)?;
         let mut user = self.config.metadata.clone();
         user.extend(ArtifactMetadata::from(summary).encode());
         let put = self.store.put_new(&key, body, ObjectMeta { crc64nvme, user })?;

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::io::Storage;
 use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, SimBucket, SimStorage};
+use crate::io::{OpenMode, Storage};
 use crate::log::{AofConfig, Stream};
 use crate::manifest::ManifestMode;
+use crate::tier::archive::ColdJob;
 use crate::tier::{Coordinator, Lane, ReachStore, StreamTiers, TierConfig};
 use crate::{AppendOptions, RetentionPolicy};
 
@@ -132,11 +133,35 @@ fn what_is_being_done_is_not_done_twice() {
     let machine = Machine::new(&["a"], |_| {});
     machine.coordinator.settle_cold();
     machine.seal_segments(2);
+    // One upload of a stream at a time, and a look at the next file.
     let running = machine.coordinator.plan_cold();
-    assert_eq!(running.len(), 1, "one upload of a stream at a time: {running:?}");
+    assert_eq!(running.len(), 2, "{running:?}");
     assert!(machine.coordinator.plan_cold().is_empty());
     drop(running);
-    assert_eq!(machine.coordinator.plan_cold().len(), 1);
+    assert_eq!(machine.coordinator.plan_cold().len(), 2);
+}
+
+/// A file that changes after it was verified, and before it is uploaded.
+#[test]
+fn what_was_verified_ahead_is_what_is_uploaded() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(2);
+    let jobs = machine.coordinator.plan_cold();
+    assert_eq!(jobs.len(), 2);
+    jobs.into_iter().for_each(ColdJob::run);
+    let (stream, tiers) = &machine.streams[0];
+    assert!(tiers.verified.lock().is_some() && machine.stored(0) == 1);
+    let entry = stream.table.snapshot().into_iter().nth(1).unwrap();
+    let path = entry.away_copies().warm.unwrap().source().name().to_owned();
+    let file = machine.sim.open(&path, OpenMode::ReadWrite).unwrap();
+    file.write_all_at(&[0x55; 8], 40).unwrap();
+    for _ in 0..10 {
+        machine.coordinator.settle_cold();
+        machine.sim.clock().advance_ms(RETRY_MS);
+    }
+    assert_eq!(machine.stored(0), 1, "damaged bytes became the archive");
+    assert!(tiers.status().cold.unwrap().error.is_some());
 }
 
 /// What failed is looked at when its time comes, not all the time.

@@ -32,7 +32,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
   check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1|/' | \
 	  awk -F'|' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 # ---- what must be there ------------------------------------------------------

@@ -249,9 +249,7 @@ pub(super) fn upload_now(
         Some(verified) => verified.crc64,
         None => verified_crc64(stream, &warm)?,
     };
-    let path = warm.source().name();
-    let body = ObjectBody::file(&*stream.storage, path)
-        .map_err(AofError::io("open compressed segment", path))?;
+    let body = body_of(stream, &warm)?;
     let upload = try_epochs(cold, stream, segment_id, |epoch| {
         cold.upload(warm.index(), body.clone(), crc64, epoch)
     })?;
@@ -281,12 +279,19 @@ pub(super) fn upload_now(
 /// The checksum of a compressed file that was just verified. The file may be old: what is
 /// damaged must not become the archive. An upload is refused if the file has changed since.
 fn verified_crc64(stream: &Stream, warm: &Artifact) -> Result<u64> {
-    let path = warm.source().name();
-    let body = ObjectBody::file(&*stream.storage, path)
-        .map_err(AofError::io("open compressed segment", path))?;
-    let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
+    let crc64 = crc64_of(&body_of(stream, warm)?, warm)?;
     stream.verify_warm(warm)?;
     Ok(crc64)
+}
+
+/// A compressed file, as it is uploaded.
+fn body_of(stream: &Stream, warm: &Artifact) -> Result<ObjectBody> {
+    let path = warm.source().name();
+    ObjectBody::file(&*stream.storage, path).map_err(AofError::io("open compressed segment", path))
+}
+
+fn crc64_of(body: &ObjectBody, warm: &Artifact) -> Result<u64> {
+    body.crc64().map_err(AofError::io("read compressed segment", warm.source().name()))
 }
 
 fn verify_ahead(stream: &Stream, tiers: &StreamTiers, segment_id: SegmentId) -> Result<()> {
@@ -362,10 +367,8 @@ fn drop_warm(
     let entry = stream.sealed_entry(segment_id)?;
     let copies = entry.away_copies();
     let (Some(warm), Some(_)) = (&copies.warm, &copies.cold) else { return Ok(()) };
-    let path = warm.source().name();
-    let body = ObjectBody::file(&*stream.storage, path)
-        .map_err(AofError::io("open compressed segment", path))?;
-    let crc64 = body.crc64().map_err(AofError::io("read compressed segment", path))?;
+    let body = body_of(stream, warm)?;
+    let crc64 = crc64_of(&body, warm)?;
     let key = cold.key(stream.identity.stream_id, segment_id, copies.cold_epoch);
     if !cold.holds(&key, body.len(), Some(crc64))? {
         // Which of the two changed? A good object must not be let go for a bad file.

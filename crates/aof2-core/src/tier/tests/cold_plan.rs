@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, SimBucket, SimStorage};
 use crate::io::{OpenMode, Storage};
-use crate::log::{AofConfig, Stream};
+use crate::log::{AofConfig, SegmentEntry, Stream};
 use crate::manifest::ManifestMode;
-use crate::tier::archive::ColdJob;
+use crate::tier::archive::{ColdJob, upload_through};
 use crate::tier::{Coordinator, Lane, ReachStore, StreamTiers, TierConfig};
 use crate::{AppendOptions, RetentionPolicy};
 
@@ -162,6 +162,23 @@ fn what_was_verified_ahead_is_what_is_uploaded() {
     }
     assert_eq!(machine.stored(0), 1, "damaged bytes became the archive");
     assert!(tiers.status().cold.unwrap().error.is_some());
+}
+
+/// An upload by hand, before the background did anything: the prefix is claimed and
+/// nothing is left out, so that the bucket alone is a log without a hole.
+#[test]
+fn an_upload_by_hand_takes_those_before_it_along() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.seal_segments(4);
+    let (stream, tiers) = &machine.streams[0];
+    let id = stream.table.snapshot()[2].meta.segment_id;
+    let uploaded = upload_through(tiers.cold().unwrap(), stream, tiers, id).unwrap();
+    assert!(uploaded > 0);
+    let has_cold = |entry: &Arc<SegmentEntry>| entry.away_copies().cold.is_some();
+    let archived: Vec<bool> = stream.table.snapshot().iter().take(4).map(has_cold).collect();
+    assert_eq!(archived, [true, true, true, false]);
+    assert!(machine.bucket.objects().keys().any(|key| key.ends_with("/stream")));
+    assert_eq!(upload_through(tiers.cold().unwrap(), stream, tiers, id).unwrap(), 0);
 }
 
 /// What failed is looked at when its time comes, not all the time.

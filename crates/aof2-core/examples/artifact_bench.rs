@@ -77,7 +77,7 @@ fn payload(i: u64) -> String {
 impl Bench {
     fn prepare(dir: &Path, sizes: Sizes) -> Outcome<Self> {
         let meta = SegmentMeta {
-            stream_id: StreamId::from_name("bench"),
+            stream_id: StreamId::legacy_of_name("bench"),
             segment_id: SegmentId::from_u64(1),
             format: SegmentFormat::Full,
             base_offset: 0,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::format::{RecordId, SegmentId};
+use crate::format::{RecordId, SegmentId, StreamId};
 use crate::io::object::{ObjectError, ObjectErrorKind};
 
 /// Result of every fallible call of this crate.
@@ -62,6 +62,35 @@ impl std::fmt::Display for Damage {
             r if r.end - r.start == 1 => write!(f, "record {} is affected", r.start),
             r => write!(f, "records {} to {} are affected", r.start, r.end - 1),
         }
+    }
+}
+
+/// A directory whose records contradict what the object store holds of the same log:
+/// another writer went on from an earlier point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DivergedLog {
+    /// Root of the log.
+    pub path: PathBuf,
+    /// Prefix of the object store.
+    pub url: String,
+    /// First logical offset from which the two may differ.
+    pub offset: u64,
+    /// What is here from there on.
+    pub here: String,
+    /// What the object store holds from there on.
+    pub there: String,
+}
+
+impl std::fmt::Display for DivergedLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { path, url, offset, here, there } = self;
+        let path = path.display();
+        write!(
+            f,
+            "{path} has diverged from {url} at offset {offset}: here {here}, there {there}. \
+             Export what is only here, move the directory away and open the log again with \
+             recover, or keep this one under another name or prefix"
+        )
     }
 }
 
@@ -173,6 +202,32 @@ pub enum AofError {
         /// Why it is foreign.
         reason: String,
     },
+    /// Another log has this name below the prefix of the object store.
+    #[error("the name {name:?} below {url} belongs to another log (id {holder}); {remedy}")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The prefix.
+        url: String,
+        /// The log that has it.
+        holder: StreamId,
+        /// What can be done about it.
+        remedy: &'static str,
+    },
+    /// Another writer, here or on another machine, took the log over.
+    #[error(
+        "{} was taken over by {writer}; this handle appends, flushes and archives nothing more, \
+         its reads go on", path.display()
+    )]
+    Fenced {
+        /// Root of the log.
+        path: PathBuf,
+        /// Machine and process of the other writer.
+        writer: String,
+    },
+    /// This directory and the object store hold different records under the same offsets.
+    #[error("{0}")]
+    Diverged(Box<DivergedLog>),
     /// The object store of the cold tier did not do what it was asked to.
     #[error("{0}")]
     Cold(Box<ObjectError>),

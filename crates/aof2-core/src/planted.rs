@@ -110,13 +110,43 @@ pub const MANIFEST_BUGS: [ManifestBug; 15] = [
     ManifestBug::LostWakeup,
 ];
 
+/// A deliberate mistake of the tiers; each breaks one promise of `docs/durability.md`
+/// about names and writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TierBug {
+    /// The bucket is listed before it is claimed.
+    ClaimAfterListing = 1,
+    /// Nobody looks for a later claim once an object is put.
+    NoCheckAfterPut,
+    /// A writer looks for a later claim before it puts an object, and not after.
+    CheckBeforePut,
+    /// A writer goes on with the claim of the one before.
+    EpochReused,
+    /// A log does not take its name.
+    NameNotClaimed,
+    /// An empty directory becomes the log that has its name.
+    AdoptUnasked,
+}
+
+/// All planted bugs of the tiers.
+pub const TIER_BUGS: [TierBug; 6] = [
+    TierBug::ClaimAfterListing,
+    TierBug::NoCheckAfterPut,
+    TierBug::CheckBeforePut,
+    TierBug::EpochReused,
+    TierBug::NameNotClaimed,
+    TierBug::AdoptUnasked,
+];
+
 #[cfg(feature = "planted-bugs")]
 mod switch {
-    use super::{Bug, ManifestBug};
+    use super::{Bug, ManifestBug, TierBug};
     use std::sync::atomic::{AtomicU8, Ordering};
 
     static PLANTED: AtomicU8 = AtomicU8::new(0);
     static MANIFEST_PLANTED: AtomicU8 = AtomicU8::new(0);
+    static TIER_PLANTED: AtomicU8 = AtomicU8::new(0);
 
     /// Switches one bug on, or all off.
     pub fn plant(bug: Option<Bug>) {
@@ -135,6 +165,15 @@ mod switch {
     pub(crate) fn has(bug: ManifestBug) -> bool {
         MANIFEST_PLANTED.load(Ordering::Relaxed) == bug as u8
     }
+
+    /// Switches one bug of the tiers on, or all off.
+    pub fn plant_tier(bug: Option<TierBug>) {
+        TIER_PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn in_tier(bug: TierBug) -> bool {
+        TIER_PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -148,8 +187,13 @@ mod switch {
     pub(crate) const fn has(_bug: super::ManifestBug) -> bool {
         false
     }
+
+    #[inline(always)]
+    pub(crate) const fn in_tier(_bug: super::TierBug) -> bool {
+        false
+    }
 }
 
-pub(crate) use switch::{has, is};
+pub(crate) use switch::{has, in_tier, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::{plant, plant_manifest};
+pub use switch::{plant, plant_manifest, plant_tier};

@@ -211,6 +211,9 @@ impl Storage for BusyLog {
     fn lock(&self, path: &Path) -> std::result::Result<Box<dyn LockGuard>, LockError> {
         OsStorage.lock(path)
     }
+    fn random_u64(&self) -> io::Result<u64> {
+        OsStorage.random_u64()
+    }
 }
 
 #[test]

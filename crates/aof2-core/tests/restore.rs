@@ -47,7 +47,10 @@ fn what_was_downloaded_needs_the_bucket_no_more() {
     let segments = segment_keys(&bucket).len() as u64;
     let bytes: u64 =
         segment_keys(&bucket).iter().map(|key| bucket.objects()[key].bytes.len() as u64).sum();
-    assert_eq!((report.name.as_str(), report.stream_id), ("events", StreamId::from_name("events")));
+    assert_eq!(
+        (report.name.as_str(), report.stream_id),
+        ("events", StreamId::legacy_of_name("events"))
+    );
     assert_eq!((report.segments, report.records, report.bytes), (segments, 600, bytes));
     assert_eq!((report.first_offset, report.next_offset), (0, 600));
     assert!(report.missing.is_empty(), "{:?}", report.missing);

@@ -240,7 +240,7 @@ fn stream_file() {
     };
     assert_eq!(String::from_utf8(identity.encode()).unwrap(), STREAM_FILE);
     assert_eq!(StreamIdentity::decode(STREAM_FILE.as_bytes()), Ok(identity));
-    assert_eq!(StreamId::from_name("events").to_string(), "75c7669a2ddb000a");
+    assert_eq!(StreamId::legacy_of_name("events").to_string(), "75c7669a2ddb000a");
 }
 
 #[test]

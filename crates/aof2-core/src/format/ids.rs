@@ -4,15 +4,21 @@ use super::{FormatError, crc64};
 use std::fmt;
 use std::str::FromStr;
 
-/// A logical stream. Derived from the stream's name, never zero.
+/// A logical stream: a random number that is drawn when the log is created, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 
 impl StreamId {
-    /// The id a stream of this name gets: the checksum of the name's bytes.
-    pub fn from_name(name: &str) -> Self {
-        // Zero is what an unwritten header holds, so no stream may be called that.
+    /// The id that a stream of this name got before ids were random: the checksum of the
+    /// name's bytes. It finds what was archived then, and says nothing about other logs.
+    pub fn legacy_of_name(name: &str) -> Self {
         Self(crc64(name.as_bytes()).max(1))
+    }
+
+    /// An id from a random number; `None` for zero, which is what an unwritten header
+    /// holds.
+    pub const fn from_random(number: u64) -> Option<Self> {
+        if number == 0 { None } else { Some(Self(number)) }
     }
 
     /// The id with this number.

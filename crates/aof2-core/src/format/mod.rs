@@ -27,6 +27,7 @@ mod segment_v2;
 mod slicing;
 mod stream;
 mod watermark;
+mod writer;
 
 #[cfg(test)]
 mod golden;
@@ -63,4 +64,8 @@ pub use watermark::{
     WATERMARK_BODY_LEN, WATERMARK_DURABLE_COUNT, WATERMARK_DURABLE_POSITION, WATERMARK_FILE_LEN,
     WATERMARK_HEADER_LEN, WATERMARK_LEN, WATERMARK_SEQUENCE, WATERMARK_STATE, WATERMARK_WAKE,
     WatermarkBody, WatermarkHeader, WatermarkState,
+};
+pub use writer::{
+    COLD_WRITER_NAME, LastClaim, WRITER_CLAIM_LEN_MAX, WRITER_EPOCH_MAX, WriterClaim, WriterFrom,
+    WriterKey, first_object_epoch, name_key, writer_epoch,
 };

@@ -177,7 +177,7 @@ mod tests {
             })
             .collect();
         let of = IndexedSegment {
-            stream_id: StreamId::from_name("events"),
+            stream_id: StreamId::legacy_of_name("events"),
             segment_id: SegmentId::from_u64(7),
             durable_bytes: 1 << 20,
             segment_crc64: 0x0123_4567_89AB_CDEF,

@@ -156,7 +156,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 }
 
 /// Letters, digits and `-._~` stand for themselves, as in a URL.
-fn percent_encode(name: &str, text: &mut String) {
+pub(super) fn percent_encode(name: &str, text: &mut String) {
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             text.push(char::from(byte));
@@ -166,7 +166,7 @@ fn percent_encode(name: &str, text: &mut String) {
     }
 }
 
-fn percent_decode(text: &str) -> Result<String, FormatError> {
+pub(super) fn percent_decode(text: &str) -> Result<String, FormatError> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

@@ -455,7 +455,7 @@ fn names_are_checked() {
         assert_eq!(validate_name(name), Ok(()));
         let identity = StreamIdentity {
             name: name.into(),
-            stream_id: StreamId::from_name(name),
+            stream_id: StreamId::legacy_of_name(name),
             format: SegmentFormat::Compact,
             created_at_ns: u64::MAX,
         };

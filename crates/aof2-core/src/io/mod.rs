@@ -22,6 +22,6 @@ mod wake;
 pub use clock::{Clock, SystemClock};
 pub use fork::ForkStamp;
 pub use map::{MapBacking, MapWriter, OutOfBounds, SharedMap, WordPage};
-pub use os::OsStorage;
+pub use os::{OsStorage, host_name};
 pub use storage::{DirEntry, EntryKind, File, LockError, LockGuard, OpenMode, Storage};
 pub use wake::{wait_while_word, wake_word};

@@ -17,6 +17,11 @@ use super::{
     WordPage,
 };
 
+/// What the machine calls itself, for people who look for it.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The machine's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsStorage;
@@ -74,6 +79,19 @@ impl Storage for OsStorage {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
         lock_file(path)
+    }
+
+    fn random_u64(&self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
+                Ok(len) => filled += len,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(u64::from_ne_bytes(bytes))
     }
 }
 

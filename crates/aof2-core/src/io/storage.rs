@@ -78,6 +78,9 @@ pub trait Storage: Send + Sync + Debug + 'static {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Takes the exclusive writer lock kept in this file, without waiting.
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+    /// A random number from the machine. Storage stands for the machine: a simulated one
+    /// draws numbers that repeat with its seed.
+    fn random_u64(&self) -> io::Result<u64>;
 }
 
 /// An open file.

@@ -80,7 +80,7 @@ pub fn compare_manifest(
 fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disagreement>> {
     // The files first: what the manifest heard of since is not held against them.
     let survey = Survey::take(&**storage, layout, &LocalStore)?;
-    let Some(identity) = survey.identity_or_derived(layout) else {
+    let Some(identity) = survey.identity_or_derived(&**storage, layout)? else {
         return Err(AofError::NotALog {
             path: layout.root().to_owned(),
             reason: "it has neither a stream file nor a segment".into(),

@@ -54,9 +54,14 @@ impl Default for FlushConfig {
 pub struct AofConfig {
     /// Directory of the log; created with its parents if missing.
     pub root_dir: PathBuf,
-    /// Name of the stream, by default the last part of `root_dir`. Its stream id
-    /// derives from the name when the log is created and never changes.
+    /// Name of the stream, by default the last part of `root_dir`. A label: the log is
+    /// its id, which is drawn when it is created and never changes. Below one prefix of
+    /// an object store a name belongs to one log.
     pub name: Option<String>,
+    /// Whether a log of this name that the object store holds may come back to a
+    /// directory that holds none. Its earlier writer, wherever it runs, is fenced. `false`
+    /// by default: such a name is refused as taken.
+    pub recover: bool,
     /// Record layout for a new log; an existing log keeps its own. `Full` by
     /// default: its records carry identity, offset and proof of durability.
     pub format: SegmentFormat,
@@ -105,6 +110,7 @@ impl AofConfig {
         Self {
             root_dir: root_dir.into(),
             name: None,
+            recover: false,
             format: SegmentFormat::Full,
             segment_bytes_min: 1 << 20,
             segment_bytes_max: 256 << 20,
@@ -126,6 +132,13 @@ impl AofConfig {
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes_min = bytes;
         self.segment_bytes_max = bytes;
+        self
+    }
+
+    /// Lets a log that only the object store holds come back.
+    #[must_use]
+    pub fn recover(mut self) -> Self {
+        self.recover = true;
         self
     }
 

@@ -177,6 +177,18 @@ impl Stream {
             .await
     }
 
+    /// The same for a stream that refuses to promise anything, when it is closed.
+    pub(crate) fn flush_refused(&self, target: Position) -> Result<()> {
+        let turn = || match self.durable.position() >= target {
+            true => Some(Turn::Done),
+            false => self.gate.try_lead().then_some(Turn::Lead),
+        };
+        while let Some(Turn::Lead) = self.durable.wait_or_lead(target, None, turn) {
+            self.lead()?;
+        }
+        Ok(())
+    }
+
     /// One round of the background flusher: everything appended so far.
     pub(crate) fn flush_in_background(&self) -> Result<()> {
         let target = {

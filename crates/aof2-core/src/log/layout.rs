@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AofError, Result};
 use crate::format::{
-    COLD_LOCATION_NAME, ColdTailName, FormatError, PINS_NAME, STREAM_IDENTITY_LEN_MAX,
-    SegmentFileName, SpareFileName, StreamIdentity, WarmFileName,
+    COLD_LOCATION_NAME, COLD_WRITER_NAME, ColdTailName, FormatError, LastClaim, PINS_NAME,
+    STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity, WRITER_CLAIM_LEN_MAX,
+    WarmFileName,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 
@@ -87,6 +88,11 @@ impl Layout {
     /// Says which object store that is.
     pub fn cold_location_file(&self) -> PathBuf {
         self.cold_dir().join(COLD_LOCATION_NAME)
+    }
+
+    /// The claim that this directory made last.
+    pub fn cold_writer_file(&self) -> PathBuf {
+        self.cold_dir().join(COLD_WRITER_NAME)
     }
 
     /// Segments that stay in the hot tier.
@@ -202,6 +208,25 @@ impl Layout {
     /// Writes the identity file: temporary name, sync, rename, sync directory.
     pub fn store_identity(&self, storage: &dyn Storage, identity: &StreamIdentity) -> Result<()> {
         self.replace_file(storage, &self.stream_file(), &identity.encode())
+    }
+
+    /// The claim that this directory made last; `None` if it made none, or if that cannot
+    /// be read: then it is as if another directory had made the latest one.
+    pub(crate) fn load_last_claim(&self, storage: &dyn Storage) -> Result<Option<LastClaim>> {
+        let path = self.cold_writer_file();
+        if !storage.exists(&path).map_err(AofError::io("look for", &path))? {
+            return Ok(None);
+        }
+        let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
+        let len = file.len().map_err(AofError::io("read", &path))?;
+        let mut bytes = vec![0; len.min(WRITER_CLAIM_LEN_MAX as u64) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(AofError::io("read", &path))?;
+        Ok(LastClaim::decode(&bytes).ok())
+    }
+
+    /// Remembers a claim, durably.
+    pub(crate) fn store_last_claim(&self, storage: &dyn Storage, claim: LastClaim) -> Result<()> {
+        self.replace_file(storage, &self.cold_writer_file(), &claim.encode())
     }
 
     /// Atomically puts `bytes` where `path` is. A crash leaves the old file, or

@@ -14,6 +14,7 @@ mod cursor;
 mod fetch;
 mod flush;
 mod heal;
+mod identity;
 mod layout;
 mod metrics;
 mod moves;
@@ -72,10 +73,10 @@ pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions}
 #[cfg(test)]
 pub(crate) use source::Source;
 pub use source::Visibility;
-pub(crate) use store::{Comeback, SegmentStore};
+pub(crate) use store::{Admission, Comeback, SegmentStore};
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
-pub(crate) use survey::Survey;
+pub(crate) use survey::{Found, Present, Survey};
 pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
 pub use verify::{

@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::config::AofConfig;
+use super::identity;
 use super::layout::Layout;
 use super::metrics::{Metrics, count};
 use super::position::{Position, Watermark};
@@ -21,8 +22,7 @@ use super::tail::{Active, Tail};
 use super::time::TimeSource;
 use crate::error::{AofError, Result};
 use crate::format::{
-    SEGMENT_HEADER_LEN, SegmentId, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader,
-    WatermarkState,
+    SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::Settle;
@@ -51,14 +51,39 @@ impl Stream {
         let span = tracing::info_span!("recovery", root = %config.root_dir.display());
         let _entered = span.enter();
         let layout = Layout::new(&config.root_dir);
+        let admit = || -> Result<_> {
+            let local = identity::look_for(&*storage, &layout, &*store)?;
+            if let Some(identity) = &local {
+                check_same_stream(&config, identity)?;
+            }
+            Ok((local.clone(), store.admit(local, &config)?))
+        };
+        let (local, mut admission) = admit()?;
         layout.ensure(&*storage)?;
         let lock = storage.lock(&layout.lock_file()).map_err(|e| match e {
             LockError::Held { pid } => AofError::Locked { path: config.root_dir.clone(), pid },
             LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
         })?;
-        store.recover(&storage, &*clock, &layout, &config.stream_name())?;
+        if identity::look_for(&*storage, &layout, &*store)? != local {
+            // Somebody was quicker with the lock.
+            admission = admit()?.1;
+        }
+        store.claim(&storage, &*clock, &layout, &admission)?;
         let survey = Survey::take(&*storage, &layout, &*store)?;
-        let identity = settle_identity(&config, &layout, &*storage, &*clock, &survey)?;
+        let known = survey.identity_or_derived(&*storage, &layout)?;
+        let is_new = known.is_none();
+        let identity = match known {
+            Some(identity) => identity,
+            None => identity::draw(&*storage, &*clock, &config)?,
+        };
+        check_same_stream(&config, &identity)?;
+        if survey.identity.is_none() {
+            layout.store_identity(&*storage, &identity)?;
+        }
+        if is_new {
+            // After the identity is stored: a name that is taken belongs to a log.
+            store.created(&storage, &*clock, &layout, &identity)?;
+        }
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
         let recovery = Recovery {
             storage: &*storage,
@@ -172,6 +197,7 @@ impl Stream {
             fork: ForkStamp::now(),
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             lock: Mutex::new(None),
             closing: Mutex::new(()),
             config,
@@ -247,6 +273,10 @@ impl Stream {
             return Err(self.poison_error());
         }
         let position = self.tail.lock().position();
+        if self.fenced.load(Ordering::Acquire) {
+            // Nobody is promised anything, but what was appended here is not thrown away.
+            return self.flush_refused(position);
+        }
         self.flush_until(position, None)?;
         while self.finalize_step()? {}
         Ok(())
@@ -324,33 +354,6 @@ fn opening_body(position: Position, next_offset: u64) -> WatermarkBody {
         appended_count: next_offset,
         state: WatermarkState::Open,
     }
-}
-
-/// The identity that the log has, or gets now.
-fn settle_identity(
-    config: &AofConfig,
-    layout: &Layout,
-    storage: &dyn Storage,
-    clock: &dyn Clock,
-    survey: &Survey,
-) -> Result<StreamIdentity> {
-    let known = survey.identity_or_derived(layout);
-    if let Some(identity) = &known {
-        check_same_stream(config, identity)?;
-    }
-    let identity = known.unwrap_or_else(|| {
-        let name = config.stream_name();
-        StreamIdentity {
-            stream_id: StreamId::from_name(&name),
-            name,
-            format: config.format,
-            created_at_ns: clock.now_ns(),
-        }
-    });
-    if survey.identity.is_none() {
-        layout.store_identity(storage, &identity)?;
-    }
-    Ok(identity)
 }
 
 /// A name given on opening must be the log's own.

@@ -64,7 +64,7 @@ impl ReadOnly {
     ) -> Result<Self> {
         let layout = Layout::new(root);
         let survey = Survey::take(&*storage, &layout, &*store)?;
-        let Some(identity) = survey.identity_or_derived(&layout) else {
+        let Some(identity) = survey.identity_or_derived(&*storage, &layout)? else {
             return Err(AofError::NotALog {
                 path: root.to_owned(),
                 reason: "it has neither a stream file nor a segment".into(),

@@ -11,12 +11,28 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{AofError, Result};
-use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
+use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, Storage};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
 
+use super::config::AofConfig;
 use super::layout::Layout;
+
+/// How a log may be opened for writing.
+#[derive(Clone, Debug)]
+pub(crate) enum Admission {
+    /// Nothing but its directory is asked.
+    Local,
+    /// There is no such log yet, here or elsewhere.
+    New,
+    /// The log that is here.
+    Known(StreamIdentity),
+    /// The log that is here; whether others write it cannot be asked now.
+    Unreached,
+    /// A log that the object store holds comes back to an empty directory.
+    Returning(StreamIdentity),
+}
 
 /// How a request to bring a segment back ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +58,31 @@ pub(crate) trait SegmentStore: Send + Sync + Debug {
         None
     }
 
-    /// Called before anything of the log is read, with the writer's lock held: brings
-    /// back what is only known elsewhere.
-    fn recover(
+    /// Called before anything is created, changed or locked: whether this directory may
+    /// become, or go on as, the log that was asked for. `local` is the log that is here.
+    fn admit(&self, _local: Option<StreamIdentity>, _config: &AofConfig) -> Result<Admission> {
+        Ok(Admission::Local)
+    }
+
+    /// Called before anything of the log is read, with the writer's lock held: makes this
+    /// writer the only one, and brings back what is only known elsewhere.
+    fn claim(
         &self,
         _storage: &Arc<dyn Storage>,
         _clock: &dyn Clock,
         _layout: &Layout,
-        _name: &str,
+        _admission: &Admission,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// A new log has its identity, and nothing else yet.
+    fn created(
+        &self,
+        _storage: &Arc<dyn Storage>,
+        _clock: &dyn Clock,
+        _layout: &Layout,
+        _identity: &StreamIdentity,
     ) -> Result<()> {
         Ok(())
     }

@@ -117,6 +117,8 @@ pub(crate) struct Stream {
     pub(crate) fork: ForkStamp,
     pub(crate) closed: AtomicBool,
     pub(crate) poisoned: AtomicBool,
+    /// Whether another writer has the log.
+    pub(crate) fenced: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
     /// Held while closing, so that whoever closes too returns when it is done.
     pub(crate) closing: Mutex<()>,
@@ -443,7 +445,12 @@ impl Stream {
 
     /// Whether appends and flushes will never succeed again on this handle.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.closed.load(Ordering::Acquire) || self.poisoned.load(Ordering::Acquire)
+        !self.is_sound() || self.fenced.load(Ordering::Acquire)
+    }
+
+    /// Whether it is neither closed nor poisoned.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.closed.load(Ordering::Acquire) && !self.poisoned.load(Ordering::Acquire)
     }
 
     /// The error that appends and flushes get from now on, if any.
@@ -468,6 +475,16 @@ impl Stream {
         self.publisher.publish(&self.watermark_body(WatermarkState::Poisoned));
         self.wake_everyone();
         error
+    }
+
+    /// Another writer has the log, or its name: appends, flushes and waits get this error
+    /// from now on, and reads go on.
+    pub(crate) fn fence(&self, error: &AofError) {
+        self.tail.lock().refuse(error.clone());
+        if !self.fenced.swap(true, Ordering::AcqRel) {
+            tracing::error!(%error, stream = %self.identity.name, "this writer is fenced");
+        }
+        self.wake_everyone();
     }
 
     pub(crate) fn wake_everyone(&self) {

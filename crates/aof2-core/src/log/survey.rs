@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::away::{AwayCopies, AwayNames, list_away};
+use super::identity::{recorded_id, unidentified};
 use super::layout::{Layout, SegmentListing};
 use super::store::SegmentStore;
 use super::table::{SealedInfo, SegmentEntry};
@@ -432,19 +433,26 @@ impl Survey {
         Ok(Self { identity, found, blank_twins, listing })
     }
 
-    /// The identity, from its file or else from the segments.
-    pub(crate) fn identity_or_derived(&self, layout: &Layout) -> Option<StreamIdentity> {
+    /// The identity, from its file or else from the segments; `None` if there is no log.
+    /// An error if there is one and nothing tells which.
+    pub(crate) fn identity_or_derived(
+        &self,
+        storage: &dyn Storage,
+        layout: &Layout,
+    ) -> Result<Option<StreamIdentity>> {
         if self.identity.is_some() {
-            return self.identity.clone();
+            return Ok(self.identity.clone());
         }
-        let first = self.found.iter().find(|f| matches!(f.header, Ok(Some(_))))?;
-        let name = super::AofConfig::new(layout.root()).stream_name();
-        Some(StreamIdentity {
-            stream_id: first_stream_id(&self.found).unwrap_or_else(|| StreamId::from_name(&name)),
-            name,
+        let Some(first) = self.found.iter().find(|f| matches!(f.header, Ok(Some(_)))) else {
+            return Ok(None);
+        };
+        let told = first_stream_id(&self.found).or_else(|| recorded_id(storage, layout));
+        Ok(Some(StreamIdentity {
+            stream_id: told.ok_or_else(|| unidentified(layout))?,
+            name: super::AofConfig::new(layout.root()).stream_name(),
             format: first.format,
             created_at_ns: first.name.created_at_ns,
-        })
+        }))
     }
 }
 
@@ -453,8 +461,11 @@ fn is_damage(error: &AofError) -> bool {
     matches!(error, AofError::Corrupt(_) | AofError::Foreign { .. })
 }
 
+/// The id that a segment tells: its header, or else the index of its compressed copy.
 fn first_stream_id(found: &[Found]) -> Option<StreamId> {
-    found.iter().find_map(|f| f.header.as_ref().ok()?.as_ref()?.stream_id)
+    let in_header = |f: &Found| f.header.as_ref().ok()?.as_ref()?.stream_id;
+    let in_copy = |f: &Found| Some(f.away.nearest()?.meta().stream_id);
+    found.iter().find_map(in_header).or_else(|| found.iter().find_map(in_copy))
 }
 
 /// A segment that was replaced by a larger one before its first record may have

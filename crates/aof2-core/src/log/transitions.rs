@@ -490,6 +490,13 @@ impl Stream {
         self.with_manifest(Manifest::snapshot)
     }
 
+    /// The manifest goes on in a lineage that has none of its chunks in the store.
+    pub(crate) fn forget_manifest_uploads(&self) {
+        if let Some(manifest) = &self.transitions.state.lock().manifest {
+            manifest.forget_uploads();
+        }
+    }
+
     pub(crate) fn manifest_index(&self) -> Result<ManifestIndex> {
         self.with_manifest(|manifest| Ok(manifest.index()))
     }

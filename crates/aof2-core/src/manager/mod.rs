@@ -256,7 +256,7 @@ impl AofManager {
 
     fn live(&self) -> Vec<Arc<Stream>> {
         let streams = self.shared.streams.lock();
-        streams.iter().filter_map(Weak::upgrade).filter(|s| !s.is_stopped()).collect()
+        streams.iter().filter_map(Weak::upgrade).filter(|s| s.is_sound()).collect()
     }
 
     /// Closes every stream. Returns the first error, after trying all of them.

@@ -6,7 +6,7 @@
 //!   nothing, so replaying a stretch twice is harmless.
 //! * **Objects.** Uploads and deletions are tracked by object key, whatever segment the
 //!   record names, from the moment they are recorded: a coordinator that restarts must
-//!   find its queue. A key that [`parse_manifest_key`] recognises is a chunk of the
+//!   find its queue. A key that [`StoredChunkName::parse`] recognises is a chunk of the
 //!   manifest itself and touches no segment.
 //! * **Unopened segments.** A record about a segment with an id that has not been
 //!   reached yet waits for its `SegmentOpened`. The queue is bounded; what does not fit
@@ -18,7 +18,7 @@
 use crate::format::SegmentId;
 use crate::format::manifest::{
     EVICTED_WARM, ManifestEvent, ManifestRecord, ManifestSegment, PendingDelete, PendingUpload,
-    ReasonCode, UnresolvedRecord, parse_manifest_key,
+    ReasonCode, StoredChunkName, UnresolvedRecord,
 };
 
 use super::index::{ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
@@ -134,7 +134,7 @@ impl ManifestIndex {
             }
             _ => {}
         }
-        if parse_manifest_key(key).is_some() {
+        if StoredChunkName::parse(key).is_some() {
             return Folded::Applied;
         }
         self.fold_segment(ordinal, record, owned_key)

@@ -62,7 +62,7 @@ type Bell = Box<dyn Fn() + Send + Sync>;
 ///     Arc::new(OsStorage),
 ///     Arc::new(SystemClock),
 ///     dir.path(),
-///     StreamId::from_name("events"),
+///     StreamId::legacy_of_name("events"),
 ///     ManifestConfig::local(),
 /// )?;
 /// let segment = SegmentId::from_u64(1);
@@ -231,7 +231,7 @@ impl Manifest {
         *self.bell.lock() = Some(Box::new(bell));
     }
 
-    fn ring(&self) {
+    pub(super) fn ring(&self) {
         if let Some(bell) = &*self.bell.lock() {
             bell();
         }

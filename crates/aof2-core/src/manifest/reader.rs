@@ -29,7 +29,7 @@ pub use super::committed::{Chunk, PlacedRecord, Records};
 /// use aof2_core::format::manifest::ManifestEvent;
 ///
 /// # let dir = tempfile::tempdir()?;
-/// let (storage, id) = (Arc::new(OsStorage) as Arc<dyn Storage>, StreamId::from_name("events"));
+/// let (storage, id) = (Arc::new(OsStorage) as Arc<dyn Storage>, StreamId::legacy_of_name("events"));
 /// let config = ManifestConfig::local();
 /// let manifest =
 ///     Manifest::open(Arc::clone(&storage), Arc::new(SystemClock), dir.path(), id, config)?;

@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use super::chunk::install;
 use super::committed::{CHUNK_LEN_MAX, Chunk, NUMBER_MAX};
 use super::layout::ManifestLayout;
-use super::upload::{ChunkUploader, UploadError};
+use super::upload::{ChunkUploader, UploadError, stored_chunks};
 use crate::error::{AofError, Result};
 use crate::format::crc64;
-use crate::format::manifest::{
-    CHUNK_HEADER_LEN, ChunkFlags, ChunkHeader, ManifestRecord, manifest_key, parse_manifest_key,
-};
+use crate::format::manifest::{CHUNK_HEADER_LEN, ChunkFlags, ChunkHeader, ManifestRecord};
 use crate::io::Storage;
 
 /// What restoring did.
@@ -39,14 +37,16 @@ pub fn restore_chunks(
     layout.ensure(storage)?;
     let _lock = layout.lock(storage)?;
     let local = layout.list(storage)?.chunks;
-    let stored = stored_chunks(layout, uploader, upload_prefix)?;
+    let stored = stored_chunks(uploader, upload_prefix, layout.stream_id())
+        .map_err(|e| unreachable(layout, &e))?;
     let mut report = RestoreReport::default();
-    for &chunk_index in &stored {
+    for name in stored.iter().filter(|name| name.chunk_index <= NUMBER_MAX) {
+        let chunk_index = name.chunk_index;
         let is_here = local.binary_search(&chunk_index).is_ok();
         if is_here && !set_aside_if_damaged(storage, layout, chunk_index)? {
             continue;
         }
-        let key = manifest_key(upload_prefix, layout.stream_id(), chunk_index);
+        let key = name.key(upload_prefix);
         let fetched = uploader.fetch(&key, CHUNK_LEN_MAX).map_err(|e| unreachable(layout, &e))?;
         match fetched.map(|bytes| check(bytes, chunk_index)) {
             None => {}
@@ -63,25 +63,6 @@ pub fn restore_chunks(
         }
     }
     Ok(report)
-}
-
-fn stored_chunks(
-    layout: &ManifestLayout,
-    uploader: &dyn ChunkUploader,
-    upload_prefix: &str,
-) -> Result<Vec<u64>> {
-    let any = manifest_key(upload_prefix, layout.stream_id(), 0);
-    let prefix = any.rsplit_once('/').map_or("", |(dir, _)| dir);
-    let keys = uploader.list(&format!("{prefix}/")).map_err(|e| unreachable(layout, &e))?;
-    let mut stored: Vec<u64> = keys
-        .iter()
-        .filter_map(|key| parse_manifest_key(key))
-        .filter(|(stream_id, index)| *stream_id == layout.stream_id() && *index <= NUMBER_MAX)
-        .map(|(_, chunk_index)| chunk_index)
-        .collect();
-    stored.sort_unstable();
-    stored.dedup();
-    Ok(stored)
 }
 
 /// Whether the local chunk was damaged, and is out of the way now.

@@ -21,7 +21,7 @@ use super::reader::Chunk;
 use super::retention::removable;
 use super::upload::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
 use crate::error::{AofError, Result};
-use crate::format::manifest::{ManifestEvent, ReasonCode, manifest_key};
+use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
 use crate::planted::{self, ManifestBug};
 
 /// Failed uploads and when they are due again, by chunk.
@@ -94,7 +94,7 @@ impl Manifest {
         is_retry: bool,
     ) -> Result<Tried> {
         let chunk_index = info.chunk_index;
-        let key = manifest_key(&self.config.upload_prefix, self.layout.stream_id(), chunk_index);
+        let key = self.chunk_key(uploader, chunk_index);
         let loaded = Chunk::load(&*self.storage, &self.layout, chunk_index, true, Vec::new());
         let read = loaded.and_then(|chunk| ChunkMeta::of(&chunk).map(|meta| (chunk, meta)));
         let (chunk, meta) = match read {
@@ -126,6 +126,17 @@ impl Manifest {
                 Ok(Tried::Refused)
             }
         }
+    }
+
+    fn chunk_key(&self, uploader: &dyn ChunkUploader, chunk_index: u64) -> String {
+        let (stream_id, lineage) = (self.layout.stream_id(), uploader.lineage());
+        StoredChunkName { stream_id, lineage, chunk_index }.key(&self.config.upload_prefix)
+    }
+
+    /// The manifest goes on in a lineage of its own, which has none of its chunks yet.
+    pub fn forget_uploads(&self) {
+        self.files.lock().writer.forget_uploads();
+        self.ring();
     }
 
     /// A chunk that cannot be read cannot be uploaded. Commits, other chunks and
@@ -189,8 +200,7 @@ impl Manifest {
             return true;
         }
         let Some(uploader) = uploader else { return false };
-        let stream_id = self.layout.stream_id();
-        let key = manifest_key(&self.config.upload_prefix, stream_id, info.chunk_index);
+        let key = self.chunk_key(uploader, info.chunk_index);
         match uploader.head(&key) {
             Ok(Some(stored)) if is_same(&stored, info.committed_len, info.chunk_crc64) => true,
             Ok(_) => {

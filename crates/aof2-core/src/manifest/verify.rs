@@ -13,10 +13,10 @@ use std::sync::Arc;
 use super::layout::{ManifestLayout, ManifestListing};
 use super::reader::{Chunk, ManifestReader};
 use super::snapshot::{SnapshotInfo, load_snapshot};
-use super::upload::ChunkUploader;
+use super::upload::{ChunkUploader, stored_chunks};
 use crate::error::{AofError, Result};
 use crate::format::StreamId;
-use crate::format::manifest::{ManifestEvent, manifest_dir, manifest_key};
+use crate::format::manifest::{ManifestEvent, StoredChunkName, manifest_dir};
 use crate::io::{EntryKind, Storage};
 
 /// A directory that changes is looked at again, so often.
@@ -453,8 +453,18 @@ impl Check<'_> {
 }
 
 fn check_stored(report: &mut ManifestReport, uploader: &dyn ChunkUploader, prefix: &str) {
+    let stream_id = report.chunks.first().map(|chunk| chunk.stream_id);
+    let stored = stream_id.map(|id| stored_chunks(uploader, prefix, id).unwrap_or_default());
+    let stored = stored.unwrap_or_default();
     for chunk in report.chunks.iter().filter(|chunk| chunk.is_uploaded) {
-        let key = manifest_key(prefix, chunk.stream_id, chunk.chunk_index);
+        let (stream_id, chunk_index) = (chunk.stream_id, chunk.chunk_index);
+        let known = stored.iter().find(|name| name.chunk_index == chunk_index).copied();
+        let key = known.unwrap_or(StoredChunkName {
+            stream_id,
+            lineage: uploader.lineage(),
+            chunk_index,
+        });
+        let key = key.key(prefix);
         let detail = match uploader.head(&key) {
             Ok(Some(stored))
                 if stored.len == chunk.committed_len

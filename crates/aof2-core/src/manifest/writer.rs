@@ -19,7 +19,7 @@ use super::damage::Spot;
 use super::layout::ManifestLayout;
 use super::position::ManifestPosition;
 use crate::error::{AofError, Result};
-use crate::format::manifest::{ChunkFlags, ManifestEvent, ManifestRecord, parse_manifest_key};
+use crate::format::manifest::{ChunkFlags, ManifestEvent, ManifestRecord, StoredChunkName};
 use crate::io::{OpenMode, Storage};
 use crate::planted::{self, ManifestBug};
 
@@ -267,6 +267,11 @@ impl ManifestWriter {
         }
     }
 
+    /// The same for all of them.
+    pub(super) fn forget_uploads(&mut self) {
+        self.sealed.iter_mut().for_each(|info| info.is_uploaded = false);
+    }
+
     /// Marks a sealed chunk as uploaded.
     pub fn mark_uploaded(&mut self, chunk_index: u64) -> Result<()> {
         self.check()?;
@@ -408,7 +413,7 @@ pub(super) fn is_news(record: &ManifestRecord<'_>) -> bool {
         ManifestEvent::SnapshotMarker { .. } => false,
         ManifestEvent::UploadStarted { key }
         | ManifestEvent::UploadDone { key, .. }
-        | ManifestEvent::UploadFailed { key, .. } => parse_manifest_key(key).is_none(),
+        | ManifestEvent::UploadFailed { key, .. } => StoredChunkName::parse(key).is_none(),
         _ => true,
     }
 }

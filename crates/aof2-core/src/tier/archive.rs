@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use super::cold::{ColdTier, Upload};
 use super::jobs::Job;
+use super::reconcile::{queue_delete, reconcile_once};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
-use crate::format::{ColdKey, SegmentId};
+use crate::format::{ColdKey, SegmentId, first_object_epoch, writer_epoch};
 use crate::io::object::{ObjectBody, ObjectErrorKind};
 use crate::log::{ColdObject, SegmentEntry, Stream};
+use crate::planted::{self, TierBug};
 use crate::segment::Artifact;
 
 /// Uploads of one segment that find other bytes under their keys.
@@ -20,9 +22,8 @@ const EPOCHS_MAX: u32 = 8;
 /// One thing to do with the object store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum ColdTask {
-    /// Before the first upload: whose objects these are, what was left unfinished, what
-    /// is missing.
-    Settle,
+    /// Before the first upload: who writes, what was left unfinished, what is missing.
+    Reconcile,
     /// The manifest's sealed chunks.
     Chunks,
     /// A sealed segment.
@@ -31,6 +32,8 @@ pub(super) enum ColdTask {
     Verify(SegmentId),
     /// The compressed file of a segment that the object store holds.
     DropWarm(SegmentId),
+    /// Where the log begins, before anything older is deleted.
+    Start(SegmentId),
     /// An object that was let go, by segment and epoch.
     Delete(SegmentId, u32),
 }
@@ -84,7 +87,7 @@ impl ColdJob {
     pub(crate) fn run(self) {
         let Self { task, cold, stream, tiers } = &self;
         let outcome = match *task {
-            ColdTask::Settle => settle_once(cold, stream, tiers),
+            ColdTask::Reconcile => reconcile_once(cold, stream, tiers),
             ColdTask::Chunks => {
                 stream.tend_manifest_store();
                 match stream.has_manifest_to_upload() {
@@ -96,6 +99,7 @@ impl ColdJob {
             ColdTask::Upload(id) => upload_now(cold, stream, tiers, id).map(drop),
             ColdTask::Verify(id) => verify_ahead(stream, tiers, id),
             ColdTask::DropWarm(id) => drop_warm(cold, stream, tiers, id),
+            ColdTask::Start(id) => publish_start(cold, stream, tiers, id),
             ColdTask::Delete(id, epoch) => delete(cold, stream, tiers, id, epoch),
         };
         self.note(outcome);
@@ -120,6 +124,10 @@ impl ColdJob {
             AofError::Corrupt(_) | AofError::LastCopy(_) | AofError::InvalidConfig { .. } => {
                 backoff.give_up(*task);
             }
+            // The stream does nothing more.
+            AofError::Fenced { .. } | AofError::Diverged(_) | AofError::NameTaken { .. } => {
+                backoff.give_up(*task);
+            }
             _ => backoff.fail(*task, tiers.coordinator.now_ms()),
         }
         tiers.counters.cold_failures.fetch_add(1, Ordering::Relaxed);
@@ -134,79 +142,6 @@ impl Drop for ColdJob {
     }
 }
 
-/// What must come before the first upload, by whoever comes first.
-fn settle_once(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) -> Result<()> {
-    let _one_at_a_time = tiers.settling.lock();
-    match tiers.is_settled() {
-        true => Ok(()),
-        false => settle(cold, stream, tiers),
-    }
-}
-
-/// Before anything else: the prefix is ours, nothing of an earlier crash is left, and
-/// what we believe to be in the bucket is there.
-fn settle(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) -> Result<()> {
-    cold.probe()?;
-    cold.claim(&stream.identity)?;
-    let stream_id = stream.identity.stream_id;
-    let aborted = cold.abort_unfinished(stream_id)?;
-    if aborted > 0 {
-        tracing::info!(aborted, "unfinished uploads of an earlier writer were given up");
-    }
-    let objects = cold.list(stream_id)?;
-    let len_of = |id: SegmentId, epoch: u32| {
-        objects.iter().find(|o| (o.segment_id, o.epoch) == (id, epoch)).map(|o| o.len)
-    };
-    for entry in stream.table.snapshot() {
-        let copies = entry.away_copies();
-        let Some(artifact) = copies.cold.as_ref().filter(|_| entry.damage.is_none()) else {
-            continue;
-        };
-        let id = entry.meta.segment_id;
-        if len_of(id, copies.cold_epoch) == Some(artifact.index().artifact_len()) {
-            continue;
-        }
-        tiers.counters.cold_missing.fetch_add(1, Ordering::Relaxed);
-        let key = cold.key(stream_id, id, copies.cold_epoch);
-        tracing::error!(segment = id.as_u64(), key, "an archived segment is not in the bucket");
-        match stream.lose_cold(id, &key) {
-            // It may come back, from a backup of the bucket or by its versions.
-            Err(AofError::LastCopy(_)) => {}
-            lost => lost?,
-        }
-    }
-    delete_superseded(cold, stream, &objects)?;
-    tiers.set_settled();
-    Ok(())
-}
-
-/// Objects that an earlier crash left behind: older uploads of a segment whose latest is
-/// known, and uploads that were begun for segments that are gone.
-fn delete_superseded(
-    cold: &ColdTier,
-    stream: &Stream,
-    objects: &[crate::log::ArchivedObject],
-) -> Result<()> {
-    let stream_id = stream.identity.stream_id;
-    for object in objects {
-        let key = cold.key(stream_id, object.segment_id, object.epoch);
-        let entry = stream.table.find(object.segment_id.as_u32());
-        let is_older = entry.as_ref().is_some_and(|entry| {
-            let copies = entry.away_copies();
-            copies.cold.is_some() && object.epoch < copies.cold_epoch
-        });
-        let earliest = stream.table.first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
-        let was_begun = stream.look_at_manifest(|index| index.pending_upload(&key).is_some());
-        let is_orphan = object.segment_id < earliest && was_begun == Some(true);
-        let is_queued =
-            stream.look_at_manifest(|index| index.pending_deletes().any(|d| d.key == key));
-        if (is_older || is_orphan) && is_queued != Some(true) {
-            stream.queue_delete(object.segment_id, &key)?;
-        }
-    }
-    Ok(())
-}
-
 /// Puts a segment and those before it into the object store: a later one alone would be
 /// behind a hole if the machine was lost now. Returns the bytes of the objects.
 pub(super) fn upload_through(
@@ -216,7 +151,7 @@ pub(super) fn upload_through(
     segment_id: SegmentId,
 ) -> Result<u64> {
     stream.sealed_entry(segment_id)?;
-    settle_once(cold, stream, tiers)?;
+    reconcile_once(cold, stream, tiers)?;
     let is_before = |entry: &Arc<SegmentEntry>| entry.meta.segment_id < segment_id;
     let mut bytes = 0;
     for entry in stream.table.snapshot().into_iter().take_while(is_before) {
@@ -250,9 +185,16 @@ pub(super) fn upload_now(
         None => verified_crc64(stream, &warm)?,
     };
     let body = body_of(stream, &warm)?;
-    let upload = try_epochs(cold, stream, segment_id, |epoch| {
+    if planted::in_tier(TierBug::CheckBeforePut) {
+        tiers.check_claim(cold, stream)?;
+    }
+    let upload = try_epochs(cold, stream, tiers, segment_id, |epoch| {
         cold.upload(warm.index(), body.clone(), crc64, epoch)
     })?;
+    // Only now: an object that is put after another writer claimed the log is void.
+    if !planted::in_tier(TierBug::NoCheckAfterPut) && !planted::in_tier(TierBug::CheckBeforePut) {
+        tiers.check_claim(cold, stream)?;
+    }
     let object = ColdObject {
         key: &upload.key,
         etag: &upload.etag,
@@ -302,19 +244,25 @@ fn verify_ahead(stream: &Stream, tiers: &StreamTiers, segment_id: SegmentId) -> 
     Ok(())
 }
 
-/// Uploads under the first key that is free or has the same bytes. Keys that turned out
-/// to be taken by an earlier upload of the segment are let go of.
+/// Uploads under the first key of this writer that is free or has the same bytes. What
+/// earlier uploads of the segment may have left is let go of.
 fn try_epochs(
     cold: &ColdTier,
     stream: &Stream,
+    tiers: &StreamTiers,
     segment_id: SegmentId,
     upload: impl Fn(u32) -> Result<Upload, crate::io::object::ObjectError>,
 ) -> Result<Upload> {
-    let first = next_epoch(stream, segment_id);
+    let writer = tiers.writer.claimed_epoch()?;
+    let first = next_epoch(stream, segment_id, writer);
     // An object that the manifest still names though the segment was taken from it: the
-    // crash came before that was written down.
+    // crash came before that was written down. And uploads that others began.
     let mut taken: Vec<String> = stored_key(stream, segment_id).into_iter().collect();
+    taken.extend(begun_keys(stream, segment_id));
     for epoch in first..first.saturating_add(EPOCHS_MAX) {
+        if writer_epoch(epoch) != writer {
+            break;
+        }
         let key = cold.key(stream.identity.stream_id, segment_id, epoch);
         stream.begin_upload(segment_id, &key)?;
         match upload(epoch) {
@@ -335,25 +283,61 @@ fn try_epochs(
     Err(AofError::InvalidConfig { field: "cold", reason })
 }
 
+/// Keys under which uploads of a segment were begun and not finished.
+fn begun_keys(stream: &Stream, segment_id: SegmentId) -> Vec<String> {
+    let begun = stream.look_at_manifest(|index| {
+        let of_segment = index.pending_uploads().filter(|upload| upload.segment_id == segment_id);
+        let keys = of_segment.map(|upload| upload.key.clone());
+        keys.filter(|key| ColdKey::parse(key).is_some()).collect()
+    });
+    begun.unwrap_or_default()
+}
+
 /// The key of the object that holds a segment, as the manifest knows it.
 fn stored_key(stream: &Stream, segment_id: SegmentId) -> Option<String> {
     stream.look_at_manifest(|index| index.get(segment_id)?.cold_key.clone()).flatten()
 }
 
-/// The epoch of an upload that was begun, or one that was never used.
-fn next_epoch(stream: &Stream, segment_id: SegmentId) -> u32 {
+/// The epoch of an upload that this writer began, or one that was never used.
+fn next_epoch(stream: &Stream, segment_id: SegmentId, writer: u32) -> u32 {
     let known = stream.look_at_manifest(|index| {
-        let epoch_of = |key: &str| ColdKey::parse(key).map(|key| key.epoch());
+        let epoch_of = |key: &str| {
+            let epoch = ColdKey::parse(key)?.epoch();
+            (writer_epoch(epoch) == writer).then_some(epoch)
+        };
         let begun = index.pending_uploads().filter(|upload| upload.segment_id == segment_id);
         if let Some(epoch) = begun.filter_map(|upload| epoch_of(&upload.key)).max() {
-            return epoch;
+            return Some(epoch);
         }
         let doomed = index.pending_deletes().filter(|delete| delete.segment_id == segment_id);
         let doomed = doomed.filter_map(|delete| epoch_of(&delete.key));
         let stored = index.get(segment_id).and_then(|segment| epoch_of(segment.cold_key.as_ref()?));
-        doomed.chain(stored).max().map_or(0, |epoch| epoch.saturating_add(1))
+        doomed.chain(stored).max().map(|epoch| epoch.saturating_add(1))
     });
-    known.unwrap_or(0)
+    known.flatten().unwrap_or(first_object_epoch(writer))
+}
+
+/// Says where the log begins now, so that whoever claims it counts on nothing before that;
+/// then what lies before may be deleted.
+fn publish_start(
+    cold: &ColdTier,
+    stream: &Arc<Stream>,
+    tiers: &StreamTiers,
+    start: SegmentId,
+) -> Result<()> {
+    let (stream_id, epoch) = (stream.identity.stream_id, tiers.writer.claimed_epoch()?);
+    cold.publish_start(stream_id, epoch, start)?;
+    tiers.check_claim(cold, stream)?;
+    for object in tiers.writer.claim().map(|claim| claim.view.standing()).unwrap_or_default() {
+        if object.segment_id < start && object.segment_id >= tiers.writer.start() {
+            queue_delete(cold, stream, &object)?;
+        }
+    }
+    tiers.writer.set_start(start);
+    if let Err(error) = cold.remove_older_starts(stream_id, epoch, start) {
+        tracing::warn!(%error, "what was said about the start of the log before stays");
+    }
+    Ok(())
 }
 
 /// Removes a compressed file once the object store was asked whether it really has the

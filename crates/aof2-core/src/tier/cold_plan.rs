@@ -77,7 +77,7 @@ impl Coordinator {
     fn stream_tasks(&self, at: usize, tasks: &mut Tasks<'_>) {
         let Some((stream, tiers)) = tasks.streams.get(at) else { return };
         if !tiers.is_settled() {
-            tasks.add(at, ColdTask::Settle, 0);
+            tasks.add(at, ColdTask::Reconcile, 0);
             return;
         }
         if stream.has_manifest_to_upload() {
@@ -91,6 +91,10 @@ impl Coordinator {
         if let Some(id) = uploads.next().filter(|&id| !is_verified(id)) {
             tasks.add(at, ColdTask::Verify(id), 0);
         }
+        let first = stream.table.first().map(|entry| entry.meta.segment_id);
+        if let Some(first) = first.filter(|first| *first > tiers.writer.start()) {
+            tasks.add(at, ColdTask::Start(first), 0);
+        }
         for (from_ms, task) in self.deletes(stream, tiers) {
             tasks.add(at, task, from_ms);
         }
@@ -99,14 +103,20 @@ impl Coordinator {
     /// Objects that were let go, each with the time when it is due; the soonest.
     ///
     /// Not those of a segment that waits to be uploaded again: their keys must be known to
-    /// be taken until it has a new one, or a delete could hit the new object. Not those of
-    /// a prefix that the log had before: they are out of reach.
+    /// be taken until it has a new one, or a delete could hit the new object. Not those
+    /// that are read, because another writer kept what this one wanted to let go. Not those
+    /// before the log's start before the bucket says that it starts later. Not those of a
+    /// prefix that the log had before: they are out of reach.
     fn deletes(&self, stream: &Stream, tiers: &StreamTiers) -> Vec<(u64, ColdTask)> {
         let Some(cold) = self.cold() else { return Vec::new() };
         let after_ms = self.config().cold_delete_after_ms;
-        let waits_for_upload = |id: SegmentId| {
-            let entry = stream.table.find(id.as_u32());
-            entry.is_some_and(|entry| entry.away_copies().cold.is_none())
+        let first = stream.table.first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
+        let stays = |id: SegmentId, epoch: u32| match stream.table.find(id.as_u32()) {
+            Some(entry) => {
+                let copies = entry.away_copies();
+                copies.cold.is_none() || copies.cold_epoch == epoch
+            }
+            None => id < first && id >= tiers.writer.start(),
         };
         let queued = stream.look_at_manifest(|index| {
             let backoff = tiers.cold_backoff.lock();
@@ -114,7 +124,7 @@ impl Coordinator {
                 let key = ColdKey::parse(&delete.key)?;
                 let (id, epoch) = (key.segment_id(), key.epoch());
                 let is_ours = cold.key(stream.identity.stream_id, id, epoch) == delete.key;
-                if !is_ours || waits_for_upload(id) {
+                if !is_ours || stays(id, epoch) {
                     return None;
                 }
                 let task = ColdTask::Delete(id, epoch);
@@ -207,7 +217,7 @@ fn next_uploads(stream: &Stream, tiers: &StreamTiers) -> Vec<SegmentId> {
         if entry.sealed_info().is_none() || found.len() == 2 {
             break;
         }
-        if entry.damage.is_some() || copies.cold.is_some() {
+        if entry.damage.is_some() || copies.cold.is_some() || id < tiers.writer.start() {
             continue;
         }
         let is_hopeless = match copies.warm {

@@ -19,9 +19,11 @@ mod lanes;
 mod pins;
 mod plan;
 mod reader;
+mod reconcile;
 mod scrub;
 mod status;
 mod stream;
+mod writer;
 
 pub use config::{AdmissionPolicy, TierConfig};
 #[cfg(test)]

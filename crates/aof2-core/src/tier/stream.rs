@@ -11,16 +11,17 @@ use parking_lot::Mutex;
 use super::activation::{Activation, PendingActivationQueue, Priority};
 use super::archive::{ColdTask, Verified};
 use super::backoff::Backoff;
-use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
+use super::cold::{ColdChunks, ColdTier, ReachStore};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::lanes::Lane;
 use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
+use super::writer::Writer;
 use crate::error::{AofError, Result};
-use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId};
+use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, Storage};
-use crate::log::{Comeback, Layout, SegmentEntry, SegmentStore, Stream};
+use crate::log::{Admission, AofConfig, Comeback, Layout, SegmentEntry, SegmentStore, Stream};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
 
@@ -54,6 +55,8 @@ pub(crate) struct StreamTiers {
     pub(super) verified: Mutex<Option<Verified>>,
     /// What is being done with the object store.
     pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
+    /// The right to write to the bucket.
+    pub(super) writer: Writer,
     /// Whether the bucket was looked at since the stream was opened.
     settled: AtomicBool,
     /// Held while it is.
@@ -87,6 +90,7 @@ impl StreamTiers {
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             verified: Mutex::default(),
             cold_running: Mutex::default(),
+            writer: Writer::default(),
             settled: AtomicBool::new(false),
             settling: Mutex::default(),
             reach,
@@ -212,7 +216,9 @@ impl StreamTiers {
     }
 
     pub(crate) fn status(&self) -> TierStatus {
-        match self.stream() {
+        // A stream that was fenced still says so.
+        let stream = self.stream.get().and_then(Weak::upgrade).filter(|stream| stream.is_sound());
+        match stream {
             Some(stream) => TierStatus::of(self, &stream),
             None => TierStatus::default(),
         }
@@ -254,24 +260,36 @@ impl SegmentStore for StreamTiers {
         }
     }
 
-    fn recover(
+    fn admit(&self, local: Option<StreamIdentity>, config: &AofConfig) -> Result<Admission> {
+        self.admit_log(local, config)
+    }
+
+    fn claim(
         &self,
         storage: &Arc<dyn Storage>,
         clock: &dyn Clock,
         layout: &Layout,
-        name: &str,
+        admission: &Admission,
     ) -> Result<()> {
-        let Some(cold) = self.coordinator.cold() else { return Ok(()) };
-        let found = recover(cold, storage, clock, layout, name)?;
-        if found.segments > 0 {
-            tracing::info!(segments = found.segments, url = %cold.url(), "known again");
-        }
-        Ok(())
+        self.claim_log(storage, clock, layout, admission)
+    }
+
+    fn created(
+        &self,
+        storage: &Arc<dyn Storage>,
+        clock: &dyn Clock,
+        layout: &Layout,
+        identity: &StreamIdentity,
+    ) -> Result<()> {
+        self.claim_now(storage, clock, layout, identity)
     }
 
     fn manifest_opened(&self, manifest: &Manifest) {
         if let Some(cold) = self.coordinator.cold() {
-            manifest.set_uploader(Arc::new(ColdChunks(Arc::clone(cold))));
+            manifest.set_uploader(Arc::new(ColdChunks::writing(cold, &self.writer.lineage)));
+            if self.writer.is_new_lineage() {
+                manifest.forget_uploads();
+            }
         }
     }
 

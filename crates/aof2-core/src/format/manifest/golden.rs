@@ -357,9 +357,13 @@ fn file_names_and_keys() {
     let stream = StreamId::from_u64(0x1122_3344_5566_7788);
     assert_eq!(manifest_dir(stream), Path::new("manifest/01234605616436508552"));
     let key = "logs/manifest/1122334455667788/00000000000000000012.mlog";
-    assert_eq!(manifest_key("logs", stream, 12), key);
-    assert_eq!(manifest_key("logs/", stream, 12), key);
-    assert_eq!(manifest_key("", stream, 12), key["logs/".len()..]);
-    assert_eq!(parse_manifest_key(key), Some((stream, 12)));
-    assert_eq!(parse_manifest_key(&key["logs/".len()..]), Some((stream, 12)));
+    let name = StoredChunkName { stream_id: stream, lineage: 0, chunk_index: 12 };
+    assert_eq!((name.key("logs").as_str(), name.key("logs/").as_str()), (key, key));
+    assert_eq!(name.key(""), key["logs/".len()..]);
+    assert_eq!(StoredChunkName::parse(key), Some(name));
+    assert_eq!(StoredChunkName::parse(&key["logs/".len()..]), Some(name));
+    let name = StoredChunkName { lineage: 0x1a, ..name };
+    let key = "logs/manifest/1122334455667788/0000001a/00000000000000000012.mlog";
+    assert_eq!(name.key("logs"), key);
+    assert_eq!(StoredChunkName::parse(key), Some(name));
 }

@@ -27,7 +27,7 @@ pub use chunk::{
     CHUNK_BYTES_DEFAULT, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_GROWTH_BYTES, CHUNK_HEADER_LEN,
     ChunkFlags, ChunkHeader,
 };
-pub use name::{ChunkFileName, SnapshotFileName, manifest_dir, manifest_key, parse_manifest_key};
+pub use name::{ChunkFileName, SnapshotFileName, StoredChunkName, manifest_dir};
 pub use payload::ManifestEvent;
 pub use reason::ReasonCode;
 pub use record::{

@@ -6,7 +6,10 @@
 //!   {chunk_index:020}.mlog.tmp                   a chunk before its first commit
 //!   snapshot_{snapshot_id:020}.bin               a snapshot
 //!   snapshot_{snapshot_id:020}.bin.tmp           half of one, left by a crash
-//! {prefix}/manifest/{stream_id:016x}/{chunk_index:020}.mlog     a chunk in the cold tier
+//! {prefix}/manifest/{stream_id:016x}/{lineage:08x}/{chunk_index:020}.mlog
+//!                                                a chunk in the cold tier
+//! {prefix}/manifest/{stream_id:016x}/{chunk_index:020}.mlog
+//!                                                the same of lineage 0: before there were any
 //! ```
 //!
 //! As with segments, parsing is exact: a name that would not be written this way
@@ -24,10 +27,6 @@ const SNAPSHOT_SUFFIX: &str = ".bin";
 const TEMPORARY_SUFFIX: &str = ".tmp";
 /// The directory of all manifests, and the part of a key that says the same.
 const MANIFEST: &str = "manifest";
-/// `manifest/`, 16 digits of stream, `/`, 20 digits of chunk, `.mlog`.
-const KEY_TAIL_LEN: usize = MANIFEST.len() + 1 + 16 + 1 + 20 + CHUNK_SUFFIX.len();
-
-const _: () = assert!(KEY_TAIL_LEN == 51);
 
 /// `{chunk_index}.mlog`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,34 +104,63 @@ pub fn manifest_dir(stream_id: StreamId) -> PathBuf {
     PathBuf::from(MANIFEST).join(format!("{:020}", stream_id.as_u64()))
 }
 
-/// The key of a chunk in the cold tier. A prefix may be empty, and one slash at its
-/// end makes no difference.
-pub fn manifest_key(prefix: &str, stream_id: StreamId, chunk_index: u64) -> String {
-    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
-    let slash = if prefix.is_empty() { "" } else { "/" };
-    let chunk = ChunkFileName { chunk_index };
-    format!("{prefix}{slash}{MANIFEST}/{stream_id}/{chunk}")
+/// A chunk in the cold tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredChunkName {
+    /// The stream.
+    pub stream_id: StreamId,
+    /// The directory whose manifest it is: two directories that continue one log upload
+    /// chunks of the same number. Later ones have larger numbers; 0 for what was uploaded
+    /// before there were lineages.
+    pub lineage: u32,
+    /// The chunk.
+    pub chunk_index: u64,
 }
 
-/// The stream and the chunk index of a key that [`manifest_key`] makes, whatever its
-/// prefix; `None` for every other key. This is what tells an upload of a manifest
-/// chunk from one of segment 0.
-pub fn parse_manifest_key(key: &str) -> Option<(StreamId, u64)> {
-    if !key.ends_with(CHUNK_SUFFIX) {
-        return None;
+impl StoredChunkName {
+    /// What the keys of a stream's chunks start with.
+    pub fn stream_prefix(prefix: &str, stream_id: StreamId) -> String {
+        let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        format!("{prefix}{slash}{MANIFEST}/{stream_id}/")
     }
-    let (prefix, tail) = key.split_at_checked(key.len().checked_sub(KEY_TAIL_LEN)?)?;
-    if !prefix.is_empty() && (prefix == "/" || !prefix.ends_with('/')) {
-        return None;
+
+    /// The key. A prefix may be empty, and one slash at its end makes no difference.
+    pub fn key(&self, prefix: &str) -> String {
+        let start = Self::stream_prefix(prefix, self.stream_id);
+        let chunk = ChunkFileName { chunk_index: self.chunk_index };
+        match self.lineage {
+            0 => format!("{start}{chunk}"),
+            lineage => format!("{start}{lineage:08x}/{chunk}"),
+        }
     }
-    let mut parts = tail.split('/');
-    let (MANIFEST, stream, chunk, None) =
-        (parts.next()?, parts.next()?, parts.next()?, parts.next())
-    else {
-        return None;
-    };
-    let is_canonical =
-        stream.len() == 16 && stream.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let stream_id = is_canonical.then(|| u64::from_str_radix(stream, 16).ok()).flatten()?;
-    Some((StreamId::from_u64(stream_id), ChunkFileName::parse(chunk)?.chunk_index))
+
+    /// The parts of a key, whatever its prefix; `None` for every other key. This is what
+    /// tells an upload of a manifest chunk from one of segment 0.
+    pub fn parse(key: &str) -> Option<Self> {
+        let (rest, chunk) = key.rsplit_once('/')?;
+        let chunk_index = ChunkFileName::parse(chunk)?.chunk_index;
+        let (rest, last) = rest.rsplit_once('/')?;
+        let (rest, stream, lineage) = match hexadecimal(last, 8) {
+            Some(0) => return None,
+            Some(lineage) => {
+                let (rest, stream) = rest.rsplit_once('/')?;
+                (rest, stream, lineage as u32)
+            }
+            None => (rest, last, 0),
+        };
+        let prefix = rest.strip_suffix(MANIFEST)?;
+        if !prefix.is_empty() && (prefix == "/" || !prefix.ends_with('/')) {
+            return None;
+        }
+        let stream_id = StreamId::from_u64(hexadecimal(stream, 16)?);
+        Some(Self { stream_id, lineage, chunk_index })
+    }
+}
+
+/// Exactly so many digits, in lower case.
+fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
+    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    let is_exact = text.len() == digits && text.bytes().all(is_digit);
+    is_exact.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }

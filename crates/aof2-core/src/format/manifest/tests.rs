@@ -350,15 +350,16 @@ proptest! {
 
     #[test]
     fn keys_of_chunks_are_told_from_all_others(
-        prefix in "[a-z/]{0,9}", stream in any::<u64>(), chunk in any::<u64>(), other in "\\PC{0,60}",
+        prefix in "[a-z/]{0,9}", stream in any::<u64>(), lineage in prop_oneof![Just(0), any::<u32>()],
+        chunk_index in any::<u64>(), other in "\\PC{0,60}",
     ) {
-        let stream = StreamId::from_u64(stream);
-        let key = manifest_key(&prefix, stream, chunk);
-        prop_assert_eq!(parse_manifest_key(&key), Some((stream, chunk)));
-        prop_assert_eq!(parse_manifest_key(&format!("{key}x")), None);
-        prop_assert_eq!(parse_manifest_key(&format!("x{}", &key[key.len() - 51..])), None);
-        if let Some((stream, chunk)) = parse_manifest_key(&other) {
-            prop_assert!(other.ends_with(&manifest_key("", stream, chunk)));
+        let name = StoredChunkName { stream_id: StreamId::from_u64(stream), lineage, chunk_index };
+        let key = name.key(&prefix);
+        prop_assert_eq!(StoredChunkName::parse(&key), Some(name));
+        prop_assert_eq!(StoredChunkName::parse(&format!("{key}x")), None);
+        prop_assert_eq!(StoredChunkName::parse(&format!("x{}", name.key(""))), None);
+        if let Some(name) = StoredChunkName::parse(&other) {
+            prop_assert!(other.ends_with(&name.key("")));
         }
     }
 }

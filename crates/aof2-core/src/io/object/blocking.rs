@@ -8,6 +8,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
@@ -133,6 +134,18 @@ impl BlockingStore {
     pub fn head(&self, key: &str) -> ObjectResult<Option<ObjectHead>> {
         let (store, owned) = (self.store.clone(), key.to_owned());
         self.start(ObjectOp::Head, key, async move { store.head(&owned).await }).wait()
+    }
+
+    /// The same, if the answer comes within this time; `Timeout` otherwise.
+    pub fn head_soon(&self, key: &str, wait: Duration) -> ObjectResult<Option<ObjectHead>> {
+        let (store, owned) = (self.store.clone(), key.to_owned());
+        let request = async move {
+            tokio::time::timeout(wait, store.head(&owned)).await.unwrap_or_else(|_| {
+                let detail = format!("waited {} ms", wait.as_millis());
+                Err(ObjectError::new(ObjectErrorKind::Timeout, ObjectOp::Head, &owned, &detail))
+            })
+        };
+        self.start(ObjectOp::Head, key, request).wait()
     }
 
     /// Exactly these bytes of an object.

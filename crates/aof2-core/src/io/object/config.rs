@@ -152,6 +152,10 @@ pub struct ColdConfig {
     pub path_style: Option<bool>,
     /// How the store encrypts objects. `AOF2_COLD_SSE` overrides it.
     pub sse: Sse,
+    /// Whether nothing else ever writes below the prefix: needed to write to a store that
+    /// cannot refuse to create what exists, where two writers could both succeed. `false`
+    /// by default.
+    pub exclusive: bool,
     /// Metadata of every object.
     pub metadata: BTreeMap<String, String>,
     /// Longest time one request may take with its answer. 30 s by default: a part of
@@ -189,6 +193,7 @@ impl ColdConfig {
             region: None,
             path_style: None,
             sse: Sse::None,
+            exclusive: false,
             metadata: BTreeMap::new(),
             request_timeout_ms: 30_000,
             operation_timeout_ms: 120_000,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::rng::Rng;
 use crate::io::Clock;
 
 /// A settable clock; clones show the same time.
@@ -15,12 +16,19 @@ pub struct SimClock {
 struct Time {
     now_ns: AtomicU64,
     step_ns: AtomicU64,
+    /// State of the machine's random numbers. Kept here because a machine that is powered
+    /// on again shares the clock, and must not draw the same numbers again.
+    random: AtomicU64,
 }
 
 impl SimClock {
     /// A clock that stands at `now_ns` since the epoch.
     pub fn new(now_ns: u64) -> Self {
-        let time = Time { now_ns: AtomicU64::new(now_ns), step_ns: AtomicU64::new(0) };
+        let time = Time {
+            now_ns: AtomicU64::new(now_ns),
+            step_ns: AtomicU64::new(0),
+            random: AtomicU64::new(0),
+        };
         Self { time: Arc::new(time) }
     }
 
@@ -43,6 +51,15 @@ impl SimClock {
     /// reading it.
     pub fn set_step_ns(&self, step_ns: u64) {
         self.time.step_ns.store(step_ns, Ordering::Release);
+    }
+
+    pub(super) fn seed_random(&self, seed: u64) {
+        self.time.random.store(seed, Ordering::Release);
+    }
+
+    pub(super) fn draw(&self) -> u64 {
+        let seed = self.time.random.fetch_add(1, Ordering::AcqRel);
+        Rng::new(seed.wrapping_mul(0xA076_1D64_78BD_642F)).next()
     }
 
     /// The time, without moving it.

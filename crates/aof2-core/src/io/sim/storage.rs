@@ -58,6 +58,12 @@ impl SimStorage {
         &self.machine.clock
     }
 
+    /// Another machine draws other random numbers: those of this seed. Machines made from
+    /// this one's images go on with them.
+    pub fn seed_random(&self, seed: u64) {
+        self.machine.clock.seed_random(seed);
+    }
+
     /// Makes the disk this large; `None` makes it endless. Blocks in use stay.
     pub fn set_capacity_len(&self, capacity_len: Option<u64>) {
         self.machine.disk.set_capacity_len(capacity_len.unwrap_or(u64::MAX));
@@ -237,6 +243,10 @@ impl Storage for SimStorage {
             Ok(false) => Err(LockError::Held { pid: 1 }),
             Err(e) => Err(LockError::Io(e)),
         }
+    }
+
+    fn random_u64(&self) -> io::Result<u64> {
+        Ok(self.machine.clock.draw())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::format::{
 };
 use crate::io::{EntryKind, OpenMode, Storage};
 use crate::log::AofConfig;
+use crate::log::identity::{draw_id, recorded_id};
 use crate::log::layout::Layout;
 use crate::log::publish::load_claim;
 
@@ -500,11 +501,12 @@ fn settle_identity(
     let in_watermark = watermark
         .and_then(|bytes| WatermarkHeader::decode(bytes.get(..WATERMARK_HEADER_LEN)?).ok())
         .map(|header| header.stream_id);
-    let name = AofConfig::new(layout.root()).stream_name();
+    let told = agreed.or(first).or(in_watermark).or_else(|| recorded_id(storage, layout));
     let oldest = ends.iter().find(|e| e.valid_header().is_some());
     Ok(StreamIdentity {
-        stream_id: agreed.or(first).or(in_watermark).unwrap_or_else(|| StreamId::from_name(&name)),
-        name,
+        // What nothing identifies gets a new id: its records carry none.
+        stream_id: told.map_or_else(|| draw_id(storage, layout.root()), Ok)?,
+        name: AofConfig::new(layout.root()).stream_name(),
         format: oldest.map_or(SegmentFormat::Full, |e| e.format),
         created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),
     })

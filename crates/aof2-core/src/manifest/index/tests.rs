@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::history::{Model, fold_all, histories};
 use super::segments::SegmentTable;
 use super::*;
-use crate::format::manifest::{ManifestEvent, ManifestRecord, ReasonCode, manifest_key};
+use crate::format::manifest::{ManifestEvent, ManifestRecord, ReasonCode, StoredChunkName};
 use crate::format::{SegmentId, StreamId};
 use crate::manifest::fold::Folded;
 
@@ -255,7 +255,8 @@ fn deleting_an_object_ends_its_pending_upload() {
 /// Chunk uploads carry segment 0, which is also the id of the first segment.
 #[test]
 fn uploads_of_manifest_chunks_touch_no_segment() {
-    let key = manifest_key("prefix", StreamId::from_u64(1), 0);
+    let key = StoredChunkName { stream_id: StreamId::from_u64(1), lineage: 0, chunk_index: 0 }
+        .key("prefix");
     let mut feed = Feed::default();
     assert_eq!(feed.add(0, ManifestEvent::UploadStarted { key: &key }), Folded::Applied);
     assert_eq!(feed.index.pending_uploads().count(), 1);

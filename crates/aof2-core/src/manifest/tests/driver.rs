@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::model::{Happening, Model, Rng, encode};
 use crate::error::AofError;
 use crate::format::manifest::{
-    CHUNK_HEADER_LEN, ManifestEvent, ManifestRecord, ReasonCode, manifest_key,
+    CHUNK_HEADER_LEN, ManifestEvent, ManifestRecord, ReasonCode, StoredChunkName,
 };
 use crate::format::{SegmentId, StreamId};
 use crate::io::sim::SimStorage;
@@ -204,7 +204,8 @@ impl Driver {
 
     fn check_store(&mut self, first_here: u64) -> Result<(), String> {
         for chunk_index in 0..first_here {
-            let key = manifest_key(&self.config.upload_prefix, STREAM, chunk_index);
+            let key = StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: chunk_index }
+                .key(&self.config.upload_prefix);
             let bytes = self.store.fetch(&key, u64::MAX).map_err(|e| e.to_string())?;
             let bytes = bytes.ok_or_else(|| format!("chunk {chunk_index} is nowhere"))?;
             let header = crate::format::manifest::ChunkHeader::decode(&bytes).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::driver::{FlakyStore, ROOT, STREAM, open_with, reader, record_one};
-use crate::format::manifest::{ManifestEvent, ReasonCode, manifest_key};
+use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
 use crate::format::{Crc64, SegmentId, crc64};
 use crate::io::Storage;
 use crate::io::sim::{CrashOptions, SimStorage};
@@ -155,7 +155,7 @@ fn upload_retry() {
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     open_segment(&manifest, 1);
     manifest.rotate().unwrap();
-    let key = manifest_key("", STREAM, 0);
+    let key = StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 0 }.key("");
     for failures in 1..=3_u32 {
         let wait = manifest.tend().unwrap().unwrap();
         assert_eq!(wait.as_millis(), 500 << (failures - 1), "pauses double");
@@ -289,12 +289,32 @@ fn follower_catch_up() {
         follower.write_file(layout.chunk_path(index), &bytes).unwrap();
     }
     // Chunk 2 is not in the store any more, chunk 3 is not what it was.
-    let object = |index| std::path::PathBuf::from("/store").join(manifest_key("", STREAM, index));
+    let object = |index| {
+        std::path::PathBuf::from("/store")
+            .join(StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: index }.key(""))
+    };
     store_disk.remove(&object(2)).unwrap();
-    let chunk_5 = store.fetch(&manifest_key("", STREAM, 5), u64::MAX).unwrap().unwrap();
-    let chunk_3 = store.fetch(&manifest_key("", STREAM, 3), u64::MAX).unwrap().unwrap();
-    let meta = store.head(&manifest_key("", STREAM, 3)).unwrap().unwrap().meta;
-    store.upload(3, &manifest_key("", STREAM, 3), &chunk_5, &meta).unwrap();
+    let chunk_5 = store
+        .fetch(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 5 }.key(""), u64::MAX)
+        .unwrap()
+        .unwrap();
+    let chunk_3 = store
+        .fetch(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 3 }.key(""), u64::MAX)
+        .unwrap()
+        .unwrap();
+    let meta = store
+        .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 3 }.key(""))
+        .unwrap()
+        .unwrap()
+        .meta;
+    store
+        .upload(
+            3,
+            &StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 3 }.key(""),
+            &chunk_5,
+            &meta,
+        )
+        .unwrap();
     let first = restore_chunks(&follower, &layout, &*store, "").unwrap();
     assert_eq!(first.missing, vec![std::ops::Range { start: 2, end: 4 }]);
     assert_eq!(first.refused.len(), 1);
@@ -310,8 +330,22 @@ fn follower_catch_up() {
     // Both turn up again.
     let chunk_2 = leader.read_file(layout.chunk_path(2)).unwrap();
     let committed = reader(&leader).chunk(2).unwrap().header().committed_len as usize;
-    store.upload(2, &manifest_key("", STREAM, 2), &chunk_2[..committed], &meta).unwrap();
-    store.upload(3, &manifest_key("", STREAM, 3), &chunk_3, &meta).unwrap();
+    store
+        .upload(
+            2,
+            &StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 2 }.key(""),
+            &chunk_2[..committed],
+            &meta,
+        )
+        .unwrap();
+    store
+        .upload(
+            3,
+            &StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 3 }.key(""),
+            &chunk_3,
+            &meta,
+        )
+        .unwrap();
     let second = restore_chunks(&follower, &layout, &*store, "").unwrap();
     assert_eq!((second.restored, second.missing), (vec![2, 3], vec![]));
     let storage: Arc<dyn Storage> = Arc::new(follower.clone());

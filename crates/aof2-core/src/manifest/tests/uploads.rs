@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::driver::{FlakyStore, ROOT, STREAM, open_with, reader, record_one};
 use crate::format::SegmentId;
-use crate::format::manifest::{ManifestEvent, manifest_key};
+use crate::format::manifest::{ManifestEvent, StoredChunkName};
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
 use crate::manifest::{
@@ -47,7 +47,8 @@ pub(super) fn deleted_chunks_are_in_the_store(fails_one_in: u64) -> Result<(), S
             let mut gone_or_marked: Vec<u64> = (0..here[0]).collect();
             gone_or_marked.extend(here.into_iter().filter(|&index| marked(index)));
             for index in gone_or_marked {
-                let key = manifest_key("", STREAM, index);
+                let key =
+                    StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: index }.key("");
                 if store.store.head(&key).map_err(|e| e.to_string())?.is_none() {
                     return Err(format!("chunk {index} is marked or gone, and not in the store"));
                 }
@@ -83,7 +84,9 @@ pub(super) fn a_false_mark_is_not_believed() -> Result<(), String> {
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     for _ in 0..3 {
         manifest.tend().map_err(|e| e.to_string())?;
-        let stored = store.head(&manifest_key("", STREAM, 0)).map_err(|e| e.to_string())?;
+        let stored = store
+            .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 0 }.key(""))
+            .map_err(|e| e.to_string())?;
         if chunks(&sim)[0] > 0 && stored.is_none() {
             return Err("a chunk that was never uploaded is gone".into());
         }
@@ -182,7 +185,12 @@ fn a_damaged_chunk_waits_alone() {
     let store = FlakyStore::new(0);
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     manifest.tend().unwrap();
-    let is_stored = |index| store.head(&manifest_key("", STREAM, index)).unwrap().is_some();
+    let is_stored = |index| {
+        store
+            .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: index }.key(""))
+            .unwrap()
+            .is_some()
+    };
     assert_eq!([0, 1, 2, 3].map(is_stored), [false, true, true, true]);
     record_one(&manifest).unwrap();
     let ordinal = manifest.next_record() - 1;
@@ -247,7 +255,12 @@ fn an_idle_stream_comes_to_rest() {
         assert_eq!(manifest.tend().unwrap(), None);
     }
     assert_eq!(manifest.next_record(), records);
-    assert!(store.head(&manifest_key("", STREAM, 0)).unwrap().is_some());
+    assert!(
+        store
+            .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 0 }.key(""))
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]

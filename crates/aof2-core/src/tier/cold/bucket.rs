@@ -12,7 +12,7 @@ use crate::format::{
 };
 use crate::io::object::{
     BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectMeta,
-    ObjectMetrics, ObjectResult, ObjectStore,
+    ObjectMetrics, ObjectResult, ObjectStore, PutOutcome,
 };
 use crate::log::ArchivedObject;
 use crate::segment::ArtifactSource;
@@ -30,6 +30,8 @@ pub(crate) struct ColdTier {
     pub(super) store: BlockingStore,
     config: ColdConfig,
     url: ColdUrl,
+    /// Whether nothing else ever writes below the prefix.
+    is_exclusive: bool,
     probed: Mutex<Option<Capabilities>>,
 }
 
@@ -60,11 +62,16 @@ impl ColdTier {
             field: "cold",
             reason: error.to_string(),
         })?;
-        Ok(Arc::new(Self { store, config, url, probed: Mutex::default() }))
+        let is_exclusive = config.exclusive;
+        Ok(Arc::new(Self { store, config, url, is_exclusive, probed: Mutex::default() }))
     }
 
     pub(crate) fn url(&self) -> &ColdUrl {
         &self.url
+    }
+
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 
     /// Where it is, for whoever opens the log later.
@@ -154,17 +161,6 @@ impl ColdTier {
         Ok(self.store.head(key)?.map(|head| head.len))
     }
 
-    /// The segments of a stream, in order, the uploads of each in order.
-    pub(crate) fn list(&self, stream_id: StreamId) -> ObjectResult<Vec<ArchivedObject>> {
-        let entries = self.store.list(&self.stream_prefix(stream_id))?;
-        let archived = entries.iter().filter_map(|entry| {
-            let key = ColdKey::parse(&entry.key)?;
-            let (segment_id, epoch) = (key.segment_id(), key.epoch());
-            Some(ArchivedObject { segment_id, epoch, len: entry.len })
-        });
-        Ok(archived.filter(|object| object.segment_id <= SegmentId::MAX).collect())
-    }
-
     /// The indexes of these objects, from one ranged read of each; an object that is
     /// gone, or not what its key says, gives an error of its own.
     pub(crate) fn indexes(
@@ -240,7 +236,7 @@ impl ColdTier {
         ArtifactIndex::decode_tail(&tail, len).map_err(bad)
     }
 
-    fn not_ours(&self, key: &str, reason: &str) -> AofError {
+    pub(super) fn not_ours(&self, key: &str, reason: &str) -> AofError {
         AofError::Foreign { path: self.name(key), reason: reason.to_owned() }
     }
 
@@ -265,34 +261,37 @@ impl ColdTier {
 
     /// The identity of a stream, if it was ever archived here.
     pub(crate) fn identity(&self, stream_id: StreamId) -> Result<Option<StreamIdentity>> {
-        let key = self.identity_key(stream_id);
-        let Some(head) = self.store.head(&key)? else { return Ok(None) };
-        if head.len == 0 || head.len > crate::format::STREAM_IDENTITY_LEN_MAX as u64 {
-            return Err(self.not_ours(&key, "it is not the identity of a stream"));
-        }
-        let bytes = self.store.get_range(&key, 0..head.len)?;
-        let identity = StreamIdentity::decode(&bytes).map_err(|error| {
-            self.not_ours(&key, &format!("it is not the identity of a stream ({error})"))
-        })?;
-        Ok(Some(identity))
+        self.load_identity(&self.identity_key(stream_id))
     }
 
-    /// Says whose objects these are. A prefix that another log of this name uses is
-    /// refused: the two would mix.
-    pub(crate) fn claim(&self, identity: &StreamIdentity) -> Result<()> {
-        let bytes = bytes::Bytes::from(identity.encode());
+    /// Says whose objects these are.
+    pub(super) fn store_identity(&self, identity: &StreamIdentity) -> Result<()> {
         let key = self.identity_key(identity.stream_id);
+        match self.put_text(&key, identity.encode()) {
+            Ok(_) => Ok(()),
+            // The same log, with an identity file that was lost and made again.
+            Err(error) if error.kind == ObjectErrorKind::Exists => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates a small object; `Exists` when other bytes stand under the key.
+    pub(super) fn put_text(&self, key: &str, bytes: Vec<u8>) -> ObjectResult<PutOutcome> {
         let crc64nvme = crate::format::crc64(&bytes);
         let meta = ObjectMeta { crc64nvme, user: self.config.metadata.clone() };
-        match self.store.put_new(&key, bytes.into(), meta) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind == ObjectErrorKind::Exists => Err(AofError::InvalidConfig {
-                field: "cold",
-                reason: format!(
-                    "{} holds another log with the name {:?}; use another prefix or name",
-                    self.url, identity.name
-                ),
-            }),
+        self.store.put_new(key, bytes::Bytes::from(bytes).into(), meta)
+    }
+
+    /// The bytes of a small object; `None` if there is none.
+    pub(super) fn load_text(&self, key: &str, len_max: usize) -> Result<Option<bytes::Bytes>> {
+        let Some(head) = self.store.head(key)? else { return Ok(None) };
+        if head.len == 0 || head.len > len_max as u64 {
+            return Err(self.not_ours(key, &format!("it has {} bytes", head.len)));
+        }
+        match self.store.get_range(key, 0..head.len) {
+            Ok(bytes) => Ok(Some(bytes)),
+            // Removed in between.
+            Err(error) if error.kind == ObjectErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::bucket::ColdTier;
 use crate::format::crc64;
@@ -15,7 +16,22 @@ const SNAPSHOT_ID: &str = "aof2-snapshot-id";
 
 /// Keeps chunks beside the segments they tell of.
 #[derive(Debug)]
-pub(crate) struct ColdChunks(pub(crate) Arc<ColdTier>);
+pub(crate) struct ColdChunks {
+    tier: Arc<ColdTier>,
+    lineage: Arc<AtomicU32>,
+}
+
+impl ColdChunks {
+    /// For a writer, whose lineage is known once it has claimed the log.
+    pub(crate) fn writing(tier: &Arc<ColdTier>, lineage: &Arc<AtomicU32>) -> Self {
+        Self { tier: Arc::clone(tier), lineage: Arc::clone(lineage) }
+    }
+
+    /// For whoever only fetches.
+    pub(crate) fn reading(tier: &Arc<ColdTier>) -> Self {
+        Self { tier: Arc::clone(tier), lineage: Arc::default() }
+    }
+}
 
 fn failed(error: ObjectError) -> UploadError {
     UploadError { reason: error.reason(), detail: error.to_string() }
@@ -44,6 +60,10 @@ fn decode(user: &BTreeMap<String, String>) -> Option<ChunkMeta> {
 }
 
 impl ChunkUploader for ColdChunks {
+    fn lineage(&self) -> u32 {
+        self.lineage.load(Ordering::Acquire)
+    }
+
     fn upload(
         &self,
         _chunk_index: u64,
@@ -53,11 +73,11 @@ impl ChunkUploader for ColdChunks {
     ) -> Result<String, UploadError> {
         let body = bytes::Bytes::copy_from_slice(bytes);
         let meta = ObjectMeta { crc64nvme: crc64(bytes), user: encode(meta) };
-        Ok(self.0.store.put_new(key, body.into(), meta).map_err(failed)?.etag)
+        Ok(self.tier.store.put_new(key, body.into(), meta).map_err(failed)?.etag)
     }
 
     fn head(&self, key: &str) -> Result<Option<StoredChunk>, UploadError> {
-        let Some(head) = self.0.store.head(key).map_err(failed)? else { return Ok(None) };
+        let Some(head) = self.tier.store.head(key).map_err(failed)? else { return Ok(None) };
         // Without its description it is not one of ours: told as other bytes.
         let unknown = ChunkMeta { chunk_crc64: 0, base_record: 0, record_count: 0, snapshot_id: 0 };
         let meta = decode(&head.user).unwrap_or(unknown);
@@ -65,17 +85,17 @@ impl ChunkUploader for ColdChunks {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, UploadError> {
-        let entries = self.0.store.list(prefix).map_err(failed)?;
+        let entries = self.tier.store.list(prefix).map_err(failed)?;
         Ok(entries.into_iter().map(|entry| entry.key).collect())
     }
 
     fn fetch(&self, key: &str, len_max: u64) -> Result<Option<Vec<u8>>, UploadError> {
-        let Some(head) = self.0.store.head(key).map_err(failed)? else { return Ok(None) };
+        let Some(head) = self.tier.store.head(key).map_err(failed)? else { return Ok(None) };
         if head.len > len_max {
             let detail = format!("{key}: {} bytes, at most {len_max} are expected", head.len);
             return Err(UploadError { reason: crate::format::manifest::ReasonCode::CODEC, detail });
         }
-        match self.0.store.get_range(key, 0..head.len) {
+        match self.tier.store.get_range(key, 0..head.len) {
             Ok(bytes) => Ok(Some(bytes.to_vec())),
             Err(error) if error.kind == ObjectErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(error)),

@@ -5,25 +5,34 @@
 //! warm tier, byte for byte, under a key that is never used twice; beside the objects of
 //! a stream stands its identity, so that a bucket alone is enough to find out what is in
 //! it. The log keeps the end of each artifact in `cold/`, so that reading a record costs
-//! one ranged request, and opening a log none.
+//! one ranged request.
+//!
+//! `names` says which log has a name, `claim` makes one writer the only one, and `view` is
+//! what a listing tells anybody of a stream.
 
 mod bucket;
 mod chunks;
+mod claim;
 mod fetch_all;
+mod names;
 mod place;
 mod reach;
 mod recover;
 mod remote;
 mod restore;
 mod source;
+mod view;
 
 pub use place::cold_location;
+pub(crate) use place::store_location;
 pub use restore::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
 };
 
 pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
+pub(crate) use claim::{Claim, Claimant};
+pub(crate) use names::{ANOTHER_NAME, RECOVER};
 pub(crate) use reach::ReachStore;
-pub(crate) use recover::recover;
+pub(crate) use recover::{claim, diverged};
 pub(crate) use remote::{FoundStream, split_url};

@@ -33,7 +33,11 @@ pub(super) fn load(storage: &dyn Storage, layout: &Layout) -> Result<Option<Cold
 
 /// Writes it if it says something else. A log whose segments are in one place is not
 /// told that they are in another: they would be lost from sight.
-pub(super) fn store(storage: &dyn Storage, layout: &Layout, now: &ColdLocation) -> Result<()> {
+pub(crate) fn store_location(
+    storage: &dyn Storage,
+    layout: &Layout,
+    now: &ColdLocation,
+) -> Result<()> {
     let known = match load(storage, layout) {
         Ok(known) => known,
         // Damaged: the tails tell the same, and the configuration says where they are.

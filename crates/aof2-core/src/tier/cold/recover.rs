@@ -1,106 +1,244 @@
-//! Before a log is opened: finding what only the bucket knows.
+//! A directory that claims its log: what it knows of the bucket, and what it learns.
 //!
-//! Opening asks the object store nothing unless something is missing here: the whole
-//! log, its manifest, or the end of a segment that the manifest says is in the bucket.
-//! Then every object without its end kept here gets one, and a log that was lost is
-//! there again, all of it cold.
+//! Every object that stands in the bucket and whose end is not kept here gets one, so that
+//! a log that was lost is there again, all of it cold, and one that another writer went on
+//! with goes on behind that. An object that contradicts a segment of the directory is
+//! refused.
 //!
 //! What a crash leaves: some of the kept ends and of the manifest, each whole, and a
 //! directory without an identity if it had none. The next opening goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bucket::{ColdTier, latest};
+use parking_lot::Mutex;
+
+use super::bucket::ColdTier;
 use super::chunks::ColdChunks;
+use super::claim::{Claim, Claimant};
 use super::place;
-use crate::error::{AofError, Result};
-use crate::format::{ColdKey, ColdTailName, SegmentId, StreamId, StreamIdentity, WarmFileName};
+use crate::error::{AofError, DivergedLog, Result};
+use crate::format::{
+    ArtifactIndex, ColdKey, ColdTailName, LastClaim, SegmentFormat, SegmentId, StreamId,
+    StreamIdentity, WarmFileName,
+};
 use crate::io::{Clock, Storage};
-use crate::log::{ArchivedObject, Layout, list_cold_tails, store_cold_tail};
+use crate::log::{
+    ArchivedObject, Found, Layout, Present, SegmentStore, list_cold_tails, store_cold_tail,
+};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
 
-/// What was brought back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recovered {
-    /// Segments whose place in the bucket was not known here.
-    pub(crate) segments: u64,
-    /// Objects with the key of a segment that are not that, and why.
-    pub(crate) refused: Vec<(SegmentId, String)>,
-}
-
-/// Makes sure that what the bucket holds of this stream is known in its directory. The
-/// caller has the writer's lock.
-pub(crate) fn recover(
+/// Claims the log and makes sure that what the bucket holds of it is known in its
+/// directory. The caller has the writer's lock. A log that is `new` here gets its identity
+/// last: a directory without one is no log yet.
+pub(crate) fn claim(
     tier: &Arc<ColdTier>,
     storage: &Arc<dyn Storage>,
     clock: &dyn Clock,
     layout: &Layout,
-    name: &str,
-) -> Result<Recovered> {
-    place::store(&**storage, layout, &tier.location())?;
-    let known = layout.load_identity(&**storage)?;
-    let stream_id = known.as_ref().map_or_else(|| StreamId::from_name(name), |i| i.stream_id);
-    let index = load_index(storage, clock, layout, stream_id)?;
-    let tails = list_cold_tails(&**storage, layout)?;
-    let is_complete =
-        known.is_some() && index.as_ref().is_some_and(|index| missing(index, &tails).is_empty());
-    if is_complete {
-        return Ok(Recovered::default());
-    }
-    let new = match known {
-        Some(_) => None,
-        None => tier.identity(stream_id)?,
-    };
-    bring(tier, storage, clock, layout, stream_id, new.as_ref())
-}
-
-/// Brings what is known of every archived segment into the directory, and then its
-/// identity if that is `new`. That comes last: a directory without one is asked about
-/// again, while the manifest of one that has it may not know of the latest objects.
-pub(crate) fn bring(
-    tier: &Arc<ColdTier>,
-    storage: &Arc<dyn Storage>,
-    clock: &dyn Clock,
-    layout: &Layout,
-    stream_id: StreamId,
-    new: Option<&StreamIdentity>,
-) -> Result<Recovered> {
-    let objects = tier.list(stream_id)?;
-    if let Some(identity) = new {
-        tracing::info!(stream = %identity.name, segments = objects.len(), "found in the cold tier");
-    }
-    let mut index = load_index(storage, clock, layout, stream_id)?;
-    if (index.is_none() || new.is_some()) && !objects.is_empty() {
-        let manifest = ManifestLayout::new(layout.root(), stream_id);
-        let chunks = ColdChunks(Arc::clone(tier));
-        restore_chunks(&**storage, &manifest, &chunks, &tier.url().prefix)?;
-        index = load_index(storage, clock, layout, stream_id)?;
-    }
-    let tails = list_cold_tails(&**storage, layout)?;
-    let wanted = wanted(&objects, &tails, index.as_ref());
-    let mut recovered = Recovered::default();
-    tier.indexes(stream_id, &wanted, |object, read| {
-        let index = match read {
-            Ok(index) => index,
-            // Somebody else's bytes under our key do not keep the rest away.
-            Err(error @ AofError::Foreign { .. }) => {
-                tracing::warn!(%error, "left aside");
-                recovered.refused.push((object.segment_id, error.to_string()));
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        let artifact = WarmFileName::of(&index.summary);
-        let name = ColdTailName { artifact, epoch: object.epoch };
-        store_cold_tail(&**storage, layout, &name, &index)?;
-        recovered.segments += 1;
-        Ok(())
-    })?;
-    if let Some(identity) = new {
+    identity: &StreamIdentity,
+    store: &dyn SegmentStore,
+) -> Result<Claim> {
+    let is_new = layout.load_identity(&**storage)?.is_none();
+    place::store_location(&**storage, layout, &tier.location())?;
+    let directory = Directory::open(tier, storage, clock, layout, identity, store, is_new)?;
+    let claim = tier.take_over(identity, &**storage, clock, &directory)?;
+    if is_new {
         layout.store_identity(&**storage, identity)?;
     }
-    Ok(recovered)
+    Ok(claim)
+}
+
+/// Brings what is known of every archived segment into a directory that is to be read, and
+/// then its identity. Claims nothing. Returns what is not what its key says.
+pub(super) fn bring(
+    tier: &Arc<ColdTier>,
+    storage: &Arc<dyn Storage>,
+    clock: &dyn Clock,
+    layout: &Layout,
+    identity: &StreamIdentity,
+    store: &dyn SegmentStore,
+) -> Result<Vec<(SegmentId, String)>> {
+    let is_new = layout.load_identity(&**storage)?.is_none();
+    let directory = Directory::open(tier, storage, clock, layout, identity, store, is_new)?;
+    let view = tier.view(identity.stream_id)?;
+    tier.adopt_all(identity.stream_id, &view, &directory)?;
+    if is_new {
+        layout.store_identity(&**storage, identity)?;
+    }
+    Ok(directory.refused.into_inner())
+}
+
+/// The directory of a log that is claimed.
+struct Directory<'a> {
+    storage: &'a dyn Storage,
+    layout: &'a Layout,
+    url: String,
+    format: SegmentFormat,
+    store: &'a dyn SegmentStore,
+    /// What is here, by segment.
+    present: BTreeMap<SegmentId, Present>,
+    tails: Vec<ColdTailName>,
+    /// What the manifest here says of objects, if there is one.
+    told: Option<Told>,
+    refused: Mutex<Vec<(SegmentId, String)>>,
+}
+
+impl<'a> Directory<'a> {
+    fn open(
+        tier: &Arc<ColdTier>,
+        storage: &'a Arc<dyn Storage>,
+        clock: &dyn Clock,
+        layout: &'a Layout,
+        identity: &StreamIdentity,
+        store: &'a dyn SegmentStore,
+        is_new: bool,
+    ) -> Result<Self> {
+        let stream_id = identity.stream_id;
+        let present = Present::list(&**storage, layout)?;
+        let mut index = load_index(storage, clock, layout, stream_id)?;
+        // A log with an identity and nothing else was created just now.
+        if is_new || (index.is_none() && !present.is_empty()) {
+            let manifest = ManifestLayout::new(layout.root(), stream_id);
+            let chunks = ColdChunks::reading(tier);
+            restore_chunks(&**storage, &manifest, &chunks, &tier.url().prefix)?;
+            index = load_index(storage, clock, layout, stream_id)?;
+        }
+        Ok(Self {
+            storage: &**storage,
+            layout,
+            url: tier.url().to_string(),
+            format: identity.format,
+            store,
+            present: present.into_iter().map(|p| (p.segment_id(), p)).collect(),
+            tails: list_cold_tails(&**storage, layout)?,
+            told: index.as_ref().map(Told::of),
+            refused: Mutex::default(),
+        })
+    }
+
+    fn local(&self, segment_id: SegmentId) -> Result<Option<Found>> {
+        let Some(present) = self.present.get(&segment_id) else { return Ok(None) };
+        match present.load(self.storage, self.layout, self.store, self.format) {
+            Ok(found) => Ok(Some(found)),
+            // Damaged here: the object is what there is to go by.
+            Err(AofError::Foreign { .. } | AofError::Corrupt(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the manifest of a directory says of objects.
+struct Told {
+    /// To be deleted.
+    doomed: BTreeSet<(SegmentId, u32)>,
+    /// Holding a segment.
+    archived: BTreeSet<(SegmentId, u32)>,
+}
+
+impl Told {
+    fn of(index: &ManifestIndex) -> Self {
+        let place = |key: &str| ColdKey::parse(key).map(|key| (key.segment_id(), key.epoch()));
+        let archived = index.segments().filter_map(|segment| place(segment.cold_key.as_deref()?));
+        Self {
+            doomed: index.pending_deletes().filter_map(|delete| place(&delete.key)).collect(),
+            archived: archived.collect(),
+        }
+    }
+
+    /// Whether the directory, which begins with `first`, let an object go: said so, or
+    /// never heard how its upload ended before it let the segment go.
+    fn is_let_go(&self, object: &ArchivedObject, first: Option<SegmentId>) -> bool {
+        let place = (object.segment_id, object.epoch);
+        let is_before = first.is_some_and(|first| object.segment_id < first);
+        self.doomed.contains(&place) || (is_before && !self.archived.contains(&place))
+    }
+}
+
+impl Claimant for Directory<'_> {
+    fn last(&self) -> Result<Option<LastClaim>> {
+        self.layout.load_last_claim(self.storage)
+    }
+
+    fn remember(&self, claim: LastClaim) -> Result<()> {
+        self.layout.store_last_claim(self.storage, claim)
+    }
+
+    fn unknown(&self, objects: Vec<ArchivedObject>, is_alone: bool) -> Result<Vec<ArchivedObject>> {
+        let first = self.present.keys().next().copied();
+        let is_unknown = |object: &ArchivedObject| {
+            let kept = self.tails.iter().filter(|n| n.artifact.segment_id == object.segment_id);
+            // What this directory let go stays away, unless another writer kept it since.
+            let told = self.told.as_ref().filter(|_| is_alone);
+            let is_gone = told.is_some_and(|told| told.is_let_go(object, first));
+            !is_gone && kept.map(|name| name.epoch).max() < Some(object.epoch)
+        };
+        Ok(objects.into_iter().filter(is_unknown).collect())
+    }
+
+    fn agree(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
+        let Some(local) = self.local(object.segment_id)? else { return Ok(()) };
+        let summary = &index.summary;
+        let here = match local.sealed() {
+            Some(info) if !info.from_footer => return Ok(()),
+            Some(info) => {
+                let known = (info.segment_crc64, info.record_count);
+                if known == (summary.segment_crc64, summary.record_count) {
+                    return Ok(());
+                }
+                format!("{} records", info.record_count)
+            }
+            None if local.is_blank() => return Ok(()),
+            None => "records that were never archived".into(),
+        };
+        Err(diverged(self.layout, &self.url, object, index, &format!("{here} in {}", local.name)))
+    }
+
+    fn adopt(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
+        let artifact = WarmFileName::of(&index.summary);
+        let name = ColdTailName { artifact, epoch: object.epoch };
+        store_cold_tail(self.storage, self.layout, &name, index)?;
+        if let Some(local) = self.local(object.segment_id)?.filter(Found::is_blank) {
+            // Prepared here for records that another writer has written since.
+            let path = &local.path;
+            self.storage.remove(path).map_err(AofError::io("remove empty segment", path))?;
+            let dir = self.layout.segments_dir();
+            self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, object: &ArchivedObject, error: AofError) {
+        tracing::warn!(%error, "left aside");
+        let mut refused = self.refused.lock();
+        if refused.iter().all(|(id, _)| *id != object.segment_id) {
+            refused.push((object.segment_id, error.to_string()));
+        }
+    }
+}
+
+/// The error for a segment that is not what the bucket holds under its number.
+pub(crate) fn diverged(
+    layout: &Layout,
+    url: &str,
+    object: &ArchivedObject,
+    index: &ArtifactIndex,
+    here: &str,
+) -> AofError {
+    let summary = &index.summary;
+    let end = summary.first_offset + summary.record_count;
+    AofError::Diverged(Box::new(DivergedLog {
+        path: layout.root().to_owned(),
+        url: url.to_owned(),
+        offset: summary.first_offset,
+        here: here.to_owned(),
+        there: format!(
+            "segment {} with records {} to {}",
+            object.segment_id,
+            summary.first_offset,
+            end.saturating_sub(1)
+        ),
+    }))
 }
 
 /// What the manifest adds up to; `None` if there is none, or none that can be read.
@@ -121,38 +259,4 @@ fn load_index(
         // Opening the manifest will say what is wrong with it.
         _ => Ok(None),
     }
-}
-
-/// Segments that the manifest knows to be in the bucket, and whose end is not kept here.
-fn missing(index: &ManifestIndex, tails: &[ColdTailName]) -> BTreeSet<SegmentId> {
-    let kept: BTreeSet<(SegmentId, u32)> =
-        tails.iter().map(|name| (name.artifact.segment_id, name.epoch)).collect();
-    let doomed: BTreeSet<&str> = index.pending_deletes().map(|d| d.key.as_str()).collect();
-    let archived = index.segments().filter_map(|segment| {
-        let key = segment.cold_key.as_deref().filter(|key| !doomed.contains(key))?;
-        let epoch = ColdKey::parse(key)?.epoch();
-        (!kept.contains(&(segment.segment_id, epoch))).then_some(segment.segment_id)
-    });
-    archived.collect()
-}
-
-/// The latest object of each segment whose end is not kept here, less those that are to
-/// be deleted.
-fn wanted(
-    objects: &[ArchivedObject],
-    tails: &[ColdTailName],
-    index: Option<&ManifestIndex>,
-) -> Vec<ArchivedObject> {
-    let doomed: BTreeSet<(SegmentId, u32)> = index
-        .into_iter()
-        .flat_map(|index| index.pending_deletes())
-        .filter_map(|delete| ColdKey::parse(&delete.key))
-        .map(|key| (key.segment_id(), key.epoch()))
-        .collect();
-    let mut latest = latest(objects.iter().filter(|o| !doomed.contains(&(o.segment_id, o.epoch))));
-    latest.retain(|object| {
-        let kept = tails.iter().filter(|name| name.artifact.segment_id == object.segment_id);
-        kept.map(|name| name.epoch).max() < Some(object.epoch)
-    });
-    latest
 }

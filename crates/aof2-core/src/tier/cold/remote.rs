@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bucket::{ColdTier, latest};
+use super::bucket::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity};
 use crate::io::object::ColdUrl;
@@ -41,18 +41,22 @@ pub(crate) struct FoundStream {
 }
 
 impl FoundStream {
-    /// Finds a stream by its name, or by its id as keys have it. One listing, if it is a
-    /// name and something was archived.
+    /// Finds a stream by its name, or by its id as keys have it.
     pub(crate) fn find(tier: &Arc<ColdTier>, name: &str) -> Result<Self> {
-        let by_name = Self::of_id(tier, StreamId::from_name(name), name)?;
-        if !by_name.listed.is_empty() {
-            return Ok(by_name);
+        if let Some(holder) = tier.name_holder(name)? {
+            let found = Self::of_id(tier, holder.stream_id, name)?;
+            return Ok(Self { identity: Some(holder), ..found });
+        }
+        // What was archived before names were kept, and lost its identity since.
+        let legacy = Self::of_id(tier, StreamId::legacy_of_name(name), name)?;
+        if !legacy.listed.is_empty() {
+            return Ok(legacy);
         }
         let is_id = name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit());
         let id = u64::from_str_radix(name, 16).ok().filter(|_| is_id).map(StreamId::from_u64);
-        let by_id = id.map(|id| Self::of_id(tier, id, name)).transpose()?;
-        for mut found in [Some(by_name), by_id].into_iter().flatten() {
-            found.identity = tier.identity(found.archive.stream_id)?;
+        if let Some(id) = id {
+            let mut found = Self::of_id(tier, id, name)?;
+            found.identity = tier.identity(id)?;
             if found.identity.is_some() || !found.listed.is_empty() {
                 return Ok(found);
             }
@@ -111,7 +115,7 @@ impl Archive for StreamArchive {
     }
 
     fn list(&self) -> Result<Vec<ArchivedObject>> {
-        Ok(latest(&self.tier.list(self.stream_id)?))
+        Ok(self.tier.view(self.stream_id)?.standing())
     }
 
     fn open(

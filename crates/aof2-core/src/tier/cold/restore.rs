@@ -134,12 +134,12 @@ fn run(
         LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
     })?;
     // Somebody may have been quicker.
-    let is_known = check_target(&*storage, &layout, &identity)?;
-    place::store(&*storage, &layout, &tier.location())?;
-    let new = (!is_known).then_some(&identity);
-    let brought = bring(&tier, &storage, &SystemClock, &layout, identity.stream_id, new)?;
+    check_target(&*storage, &layout, &identity)?;
+    place::store_location(&*storage, &layout, &tier.location())?;
+    let reach = ReachStore::with_tier(Arc::clone(&storage), layout.root(), Arc::clone(&tier));
+    let refused = bring(&tier, &storage, &SystemClock, &layout, &identity, &*reach)?;
     let mut work = Restore { tier, storage, layout, identity, bytes: 0, lost: BTreeMap::new() };
-    work.lost.extend(brought.refused.into_iter().map(|(id, reason)| (id.as_u64(), reason)));
+    work.lost.extend(refused.into_iter().map(|(id, reason)| (id.as_u64(), reason)));
     work.fetch(options.download, progress)?;
     work.report()
 }
@@ -164,17 +164,16 @@ fn identify(tier: &ColdTier, found: FoundStream) -> Result<StreamIdentity> {
     Ok(identity)
 }
 
-/// Whether the directory holds this stream already. Another log in it is refused.
-fn check_target(storage: &dyn Storage, layout: &Layout, identity: &StreamIdentity) -> Result<bool> {
+/// Refuses a directory that holds another log than this.
+fn check_target(storage: &dyn Storage, layout: &Layout, identity: &StreamIdentity) -> Result<()> {
     let refused = |what: String| {
         let root = layout.root().display();
         let reason = format!("{root} holds {what}; restore into another directory");
         Err(AofError::InvalidConfig { field: "target", reason })
     };
-    let key = |i: &StreamIdentity| (i.stream_id, i.created_at_ns);
     match layout.load_identity(storage)? {
-        Some(known) if key(&known) == key(identity) => Ok(true),
-        Some(known) if known.stream_id == identity.stream_id => {
+        Some(known) if known.stream_id == identity.stream_id => Ok(()),
+        Some(known) if known.name == identity.name => {
             refused(format!("another log that is called {:?} too", known.name))
         }
         Some(known) => refused(format!("the log {:?}", known.name)),
@@ -183,7 +182,7 @@ fn check_target(storage: &dyn Storage, layout: &Layout, identity: &StreamIdentit
             let has_dir = storage.exists(&dir).map_err(AofError::io("look for", &dir))?;
             match has_dir && !layout.list(storage)?.segments.is_empty() {
                 true => refused("segments of a log".into()),
-                false => Ok(false),
+                false => Ok(()),
             }
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::format::first_object_epoch;
 use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::io::sim::{BucketFault, SimBucket, SimStorage};
 use crate::io::{OpenMode, Storage};
@@ -221,7 +222,7 @@ fn a_key_is_never_used_twice() {
     let (stream, tiers) = &machine.streams[0];
     for epoch in 0..3 {
         let entry = stream.table.first().unwrap();
-        assert_eq!(entry.away_copies().cold_epoch, epoch);
+        assert_eq!(entry.away_copies().cold_epoch, first_object_epoch(1) + epoch);
         let key = stream.cold_key(&entry).unwrap();
         stream.lose_cold(entry.meta.segment_id, &key).unwrap();
         stream.commit_manifest().unwrap();

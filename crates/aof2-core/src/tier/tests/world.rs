@@ -80,6 +80,8 @@ pub(super) fn open(
     let reach = ReachStore::new(Arc::clone(&storage), Path::new(ROOT));
     let tiers = StreamTiers::new(Arc::clone(&coordinator), None, reach);
     let mut config = AofConfig::new(ROOT).segment_bytes(SEGMENT);
+    // A directory that was lost comes back.
+    config.recover = true;
     config.preallocate_segments = 0;
     config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
     config.manifest_mode = ManifestMode::Enabled;

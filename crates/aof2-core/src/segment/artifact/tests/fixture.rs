@@ -70,7 +70,7 @@ pub(super) fn payload(seed: u64, len: usize, is_random: bool) -> Vec<u8> {
 impl Fixture {
     pub(super) fn new(format: SegmentFormat, items: &[Item]) -> Self {
         let mut meta = SegmentMeta {
-            stream_id: StreamId::from_name("events"),
+            stream_id: StreamId::legacy_of_name("events"),
             segment_id: SegmentId::from_u64(5),
             format,
             base_offset: 123_456,

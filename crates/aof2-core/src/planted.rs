@@ -121,6 +121,8 @@ pub enum TierBug {
     NoCheckAfterPut,
     /// A writer looks for a later claim before it puts an object, and not after.
     CheckBeforePut,
+    /// Nobody looks for a later claim once a writer said where it continues.
+    NoCheckAfterFrom,
     /// A writer goes on with the claim of the one before.
     EpochReused,
     /// A log does not take its name.
@@ -130,10 +132,11 @@ pub enum TierBug {
 }
 
 /// All planted bugs of the tiers.
-pub const TIER_BUGS: [TierBug; 6] = [
+pub const TIER_BUGS: [TierBug; 7] = [
     TierBug::ClaimAfterListing,
     TierBug::NoCheckAfterPut,
     TierBug::CheckBeforePut,
+    TierBug::NoCheckAfterFrom,
     TierBug::EpochReused,
     TierBug::NameNotClaimed,
     TierBug::AdoptUnasked,

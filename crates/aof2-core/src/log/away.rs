@@ -111,6 +111,12 @@ impl AwayNames {
         }
     }
 
+    /// The files of the copies, the kept end of a cold one last.
+    pub(crate) fn paths(&self, layout: &Layout) -> impl Iterator<Item = PathBuf> {
+        let warm = self.warm.map(|name| layout.warm_path(&name));
+        warm.into_iter().chain(self.cold.map(|name| layout.cold_path(&name)))
+    }
+
     /// Where the nearest copy is, for messages.
     pub(crate) fn path(&self, layout: &Layout) -> PathBuf {
         match (&self.warm, &self.cold) {

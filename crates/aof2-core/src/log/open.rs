@@ -69,21 +69,25 @@ impl Stream {
             admission = admit()?.1;
         }
         store.claim(&storage, &*clock, &layout, &admission)?;
-        let survey = Survey::take(&*storage, &layout, &*store)?;
-        let known = survey.identity_or_derived(&*storage, &layout)?;
-        let is_new = known.is_none();
-        let identity = match known {
-            Some(identity) => identity,
-            None => identity::draw(&*storage, &*clock, &config)?,
+        let mut survey = Survey::take(&*storage, &layout, &*store)?;
+        let identity = match survey.identity_or_derived(&*storage, &layout)? {
+            Some(identity) => {
+                if survey.identity.is_none() {
+                    layout.store_identity(&*storage, &identity)?;
+                }
+                identity
+            }
+            None => {
+                let identity = identity::draw(&*storage, &*clock, &config)?;
+                layout.store_identity(&*storage, &identity)?;
+                // After the identity is stored: a name that is taken belongs to a log. If
+                // that took long, another machine may have brought the log back already.
+                store.created(&storage, &*clock, &layout, &identity)?;
+                survey = Survey::take(&*storage, &layout, &*store)?;
+                identity
+            }
         };
         check_same_stream(&config, &identity)?;
-        if survey.identity.is_none() {
-            layout.store_identity(&*storage, &identity)?;
-        }
-        if is_new {
-            // After the identity is stored: a name that is taken belongs to a log.
-            store.created(&storage, &*clock, &layout, &identity)?;
-        }
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
         let recovery = Recovery {
             storage: &*storage,

@@ -86,6 +86,12 @@ impl Present {
         }
     }
 
+    /// The files that hold it, or say where it is, nearest first.
+    pub(crate) fn paths(&self, layout: &Layout) -> Vec<PathBuf> {
+        let away = self.away.iter().flat_map(|away| away.paths(layout));
+        self.path.iter().cloned().chain(away).collect()
+    }
+
     /// Whether an entry of the segment table is this, and final.
     pub(crate) fn is_as_known(&self, entry: &SegmentEntry) -> bool {
         let copies = entry.away_copies();

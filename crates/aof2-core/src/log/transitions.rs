@@ -490,11 +490,15 @@ impl Stream {
         self.with_manifest(Manifest::snapshot)
     }
 
-    /// The manifest goes on in a lineage that has none of its chunks in the store.
-    pub(crate) fn forget_manifest_uploads(&self) {
-        if let Some(manifest) = &self.transitions.state.lock().manifest {
-            manifest.forget_uploads();
-        }
+    /// Compares what the manifest takes for uploaded with what the store holds.
+    pub(crate) fn check_manifest_uploads(&self) -> Result<()> {
+        // Asked without the lock: recording must not wait for a store.
+        let manifest = self.transitions.state.lock().manifest.clone();
+        let Some(manifest) = manifest else { return Ok(()) };
+        manifest.check_uploads().map_err(|error| {
+            let cause = std::io::Error::other(error.to_string());
+            AofError::io("list manifest chunks", self.layout.root())(cause)
+        })
     }
 
     pub(crate) fn manifest_index(&self) -> Result<ManifestIndex> {

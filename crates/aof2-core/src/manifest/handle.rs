@@ -231,6 +231,10 @@ impl Manifest {
         *self.bell.lock() = Some(Box::new(bell));
     }
 
+    pub(super) fn uploader(&self) -> Option<Arc<dyn ChunkUploader>> {
+        self.uploader.lock().clone()
+    }
+
     pub(super) fn ring(&self) {
         if let Some(bell) = &*self.bell.lock() {
             bell();

@@ -10,7 +10,7 @@
 //! chunk removed, directory synced   gone; the store has it
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::chunk::ChunkInfo;
@@ -133,10 +133,23 @@ impl Manifest {
         StoredChunkName { stream_id, lineage, chunk_index }.key(&self.config.upload_prefix)
     }
 
-    /// The manifest goes on in a lineage of its own, which has none of its chunks yet.
-    pub fn forget_uploads(&self) {
-        self.files.lock().writer.forget_uploads();
+    /// Compares what is marked as uploaded with what the store holds of this lineage, and
+    /// uploads the rest again. A manifest that goes on in a lineage of its own has none of
+    /// its chunks there yet.
+    pub fn check_uploads(&self) -> Result<(), UploadError> {
+        let Some(uploader) = self.uploader() else { return Ok(()) };
+        let (stream_id, lineage) = (self.layout.stream_id(), uploader.lineage());
+        let keys = uploader
+            .list(&StoredChunkName::stream_prefix(&self.config.upload_prefix, stream_id))?;
+        let stored: BTreeSet<u64> = keys
+            .iter()
+            .filter_map(|key| StoredChunkName::parse(key))
+            .filter(|name| (name.stream_id, name.lineage) == (stream_id, lineage))
+            .map(|name| name.chunk_index)
+            .collect();
+        self.files.lock().writer.forget_uploads_but(&stored);
         self.ring();
+        Ok(())
     }
 
     /// A chunk that cannot be read cannot be uploaded. Commits, other chunks and

@@ -10,7 +10,7 @@
 //! manifest again recovers. A chunk that cannot be created (a full disk) does not
 //! poison: its records stay with the caller.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::chunk::{self, ActiveChunk, ChunkInfo};
@@ -267,9 +267,10 @@ impl ManifestWriter {
         }
     }
 
-    /// The same for all of them.
-    pub(super) fn forget_uploads(&mut self) {
-        self.sealed.iter_mut().for_each(|info| info.is_uploaded = false);
+    /// The same for all that the store does not have.
+    pub(super) fn forget_uploads_but(&mut self, stored: &BTreeSet<u64>) {
+        let missing = |info: &&mut ChunkInfo| !stored.contains(&info.chunk_index);
+        self.sealed.iter_mut().filter(missing).for_each(|info| info.is_uploaded = false);
     }
 
     /// Marks a sealed chunk as uploaded.

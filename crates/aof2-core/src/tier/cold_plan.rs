@@ -112,6 +112,7 @@ impl Coordinator {
         let after_ms = self.config().cold_delete_after_ms;
         let first = stream.table.first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
         let stays = |id: SegmentId, epoch: u32| match stream.table.find(id.as_u32()) {
+            _ if tiers.writer.is_leftover(id, epoch) => false,
             Some(entry) => {
                 let copies = entry.away_copies();
                 copies.cold.is_none() || copies.cold_epoch == epoch

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::cold::{Claim, Claimant, ColdTier, diverged};
+use super::cold::{Claim, Claimant, ColdTier, before_start, diverged};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, LastClaim, SegmentId};
@@ -30,6 +30,7 @@ pub(super) fn reconcile_once(
         tracing::info!(aborted, "unfinished uploads of an earlier writer were given up");
     }
     forget_missing(cold, stream, tiers, &claim)?;
+    stream.check_manifest_uploads()?;
     for object in claim.view.leftovers() {
         queue_delete(cold, stream, &object)?;
     }
@@ -53,9 +54,6 @@ fn claim_open_log(cold: &ColdTier, stream: &Arc<Stream>, tiers: &StreamTiers) ->
         }
     })?;
     tiers.writer.hold(claim.clone());
-    if tiers.writer.is_new_lineage() {
-        stream.forget_manifest_uploads();
-    }
     Ok(claim)
 }
 
@@ -171,6 +169,18 @@ impl Claimant for OpenLog<'_> {
         let key = self.cold.key(self.stream.identity.stream_id, id, object.epoch);
         let object = ColdObject { key: &key, etag: "", epoch: object.epoch, index };
         self.stream.finish_upload(id, object)
+    }
+
+    fn cut(&self, start: SegmentId, _goes: bool) -> Result<()> {
+        // Those that were archived go once the log is claimed.
+        let entries = self.stream.table.snapshot();
+        let mut before = entries.iter().filter(|entry| entry.meta.segment_id < start);
+        let Some(entry) = before.find(|entry| entry.away_copies().cold.is_none()) else {
+            return Ok(());
+        };
+        let (layout, url) = (&self.stream.layout, self.cold.url().to_string());
+        let (offset, id) = (entry.meta.first_offset, entry.meta.segment_id);
+        Err(before_start(layout, &url, offset, id, start))
     }
 
     fn refuse(&self, _object: &ArchivedObject, error: AofError) {

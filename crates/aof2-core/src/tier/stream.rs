@@ -287,9 +287,6 @@ impl SegmentStore for StreamTiers {
     fn manifest_opened(&self, manifest: &Manifest) {
         if let Some(cold) = self.coordinator.cold() {
             manifest.set_uploader(Arc::new(ColdChunks::writing(cold, &self.writer.lineage)));
-            if self.writer.is_new_lineage() {
-                manifest.forget_uploads();
-            }
         }
     }
 

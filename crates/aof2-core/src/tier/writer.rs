@@ -4,8 +4,9 @@
 //! is here already is also opened while the bucket is out of reach: nothing is uploaded or
 //! deleted then until it was claimed ([`reconcile`](super::reconcile)).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,17 +24,18 @@ pub(super) struct Writer {
     /// Its claim, once it has one.
     claim: Mutex<Option<Claim>>,
     pub(super) lineage: Arc<AtomicU32>,
-    /// Whether the manifest's chunks are to be uploaded in a lineage that has none yet.
-    is_new_lineage: AtomicBool,
     /// The first segment of the log, as the bucket says.
     start: AtomicU64,
+    /// Objects that nobody reads, by segment and epoch, as found when the log was claimed.
+    leftovers: Mutex<BTreeSet<(SegmentId, u32)>>,
 }
 
 impl Writer {
     pub(super) fn hold(&self, claim: Claim) {
         self.lineage.store(claim.lineage, Ordering::Release);
-        self.is_new_lineage.store(claim.lineage == claim.epoch, Ordering::Release);
         self.start.store(claim.view.start().as_u64(), Ordering::Release);
+        let leftovers = claim.view.leftovers();
+        *self.leftovers.lock() = leftovers.iter().map(|o| (o.segment_id, o.epoch)).collect();
         *self.claim.lock() = Some(claim);
     }
 
@@ -51,8 +53,9 @@ impl Writer {
         self.epoch().ok_or(AofError::Timeout { what: "the claim of the log" })
     }
 
-    pub(super) fn is_new_lineage(&self) -> bool {
-        self.is_new_lineage.load(Ordering::Acquire)
+    /// Whether nobody reads this object, whatever becomes of its segment.
+    pub(super) fn is_leftover(&self, segment_id: SegmentId, epoch: u32) -> bool {
+        self.leftovers.lock().contains(&(segment_id, epoch))
     }
 
     pub(super) fn start(&self) -> SegmentId {

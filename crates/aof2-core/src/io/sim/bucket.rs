@@ -71,36 +71,47 @@ struct Upload {
 
 type Predicate = Box<dyn Fn(&BucketCall<'_>) -> Option<BucketFault> + Send + Sync>;
 type OnCrash = Box<dyn FnOnce() + Send>;
+type OnCall = Arc<dyn Fn(&BucketCall<'_>) + Send + Sync>;
 
-struct State {
+/// What every machine sees.
+struct Contents {
     objects: BTreeMap<String, SimObject>,
     uploads: BTreeMap<UnfinishedUpload, Upload>,
     capabilities: Capabilities,
     page_count: usize,
     /// Tags and upload names are numbered, for all time.
     next_id: u64,
+    /// What was created and deleted, in order.
+    changes: Vec<String>,
+}
+
+/// One machine that asks, and what happens to its requests.
+#[derive(Default)]
+struct Asker {
     calls: u64,
     fail_at: BTreeMap<u64, BucketFault>,
     fail_when: Vec<Predicate>,
     crash_at: Option<u64>,
     crash_after: Option<u64>,
     on_crash: Option<OnCrash>,
+    on_call: Option<OnCall>,
     is_crashed: bool,
 }
 
-/// A bucket in memory. Clones are the same bucket.
+/// A bucket in memory, as one machine sees it. Clones are the same machine's.
 #[derive(Clone)]
 pub struct SimBucket {
-    state: Arc<Mutex<State>>,
+    contents: Arc<Mutex<Contents>>,
+    asker: Arc<Mutex<Asker>>,
 }
 
 impl fmt::Debug for SimBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state.lock();
+        let contents = self.contents.lock();
         f.debug_struct("SimBucket")
-            .field("objects", &state.objects.len())
-            .field("uploads", &state.uploads.len())
-            .field("calls", &state.calls)
+            .field("objects", &contents.objects.len())
+            .field("uploads", &contents.uploads.len())
+            .field("calls", &self.asker.lock().calls)
             .finish_non_exhaustive()
     }
 }
@@ -134,45 +145,47 @@ impl SimBucket {
         capabilities: Capabilities,
         next_id: u64,
     ) -> Self {
-        let state = State {
-            objects,
-            uploads,
-            capabilities,
-            page_count: 1000,
-            next_id,
-            calls: 0,
-            fail_at: BTreeMap::new(),
-            fail_when: Vec::new(),
-            crash_at: None,
-            crash_after: None,
-            on_crash: None,
-            is_crashed: false,
-        };
-        Self { state: Arc::new(Mutex::new(state)) }
+        let changes = Vec::new();
+        let contents =
+            Contents { objects, uploads, capabilities, page_count: 1000, next_id, changes };
+        Self { contents: Arc::new(Mutex::new(contents)), asker: Arc::default() }
     }
 
     /// A bucket of its own with the contents of this one, without its faults: what
     /// a machine finds that is powered on again.
     #[must_use]
     pub fn image(&self) -> Self {
-        let state = self.state.lock();
-        let (objects, uploads) = (state.objects.clone(), state.uploads.clone());
-        Self::from_contents(objects, uploads, state.capabilities, state.next_id)
+        let contents = self.contents.lock();
+        let (objects, uploads) = (contents.objects.clone(), contents.uploads.clone());
+        Self::from_contents(objects, uploads, contents.capabilities, contents.next_id)
+    }
+
+    /// The same bucket as another machine sees it, with faults and crashes of its own.
+    #[must_use]
+    pub fn for_another_machine(&self) -> Self {
+        Self { contents: Arc::clone(&self.contents), asker: Arc::default() }
+    }
+
+    /// Calls this before and after every request is carried out: time in which the machine
+    /// that asks stands still, and others may do something. It may use the bucket as
+    /// another machine.
+    pub fn on_call(&self, action: impl Fn(&BucketCall<'_>) + Send + Sync + 'static) {
+        self.asker.lock().on_call = Some(Arc::new(action));
     }
 
     /// Objects in a page of a listing; 1000 unless set.
     pub fn set_page_count(&self, page_count: usize) {
-        self.state.lock().page_count = page_count.max(1);
+        self.contents.lock().page_count = page_count.max(1);
     }
 
     /// Number of requests so far, those that failed included.
     pub fn calls(&self) -> u64 {
-        self.state.lock().calls
+        self.asker.lock().calls
     }
 
     /// Makes the request with this [`BucketCall::index`] fail.
     pub fn fail_at(&self, call: u64, fault: BucketFault) {
-        self.state.lock().fail_at.insert(call, fault);
+        self.asker.lock().fail_at.insert(call, fault);
     }
 
     /// Makes requests fail for which the predicate says so. It must not use the
@@ -181,34 +194,34 @@ impl SimBucket {
         &self,
         predicate: impl Fn(&BucketCall<'_>) -> Option<BucketFault> + Send + Sync + 'static,
     ) {
-        self.state.lock().fail_when.push(Box::new(predicate));
+        self.asker.lock().fail_when.push(Box::new(predicate));
     }
 
     /// The machine that asks loses power when it sends this request, which is not
     /// carried out. This and every later request fails.
     pub fn crash_at(&self, call: u64) {
-        self.state.lock().crash_at = Some(call);
+        self.asker.lock().crash_at = Some(call);
     }
 
     /// The machine that asks loses power when this request was carried out. This and
     /// every later request fails.
     pub fn crash_after(&self, call: u64) {
-        self.state.lock().crash_after = Some(call);
+        self.asker.lock().crash_after = Some(call);
     }
 
     /// What happens at that instant: taking the image of the machine's own storage.
     pub fn on_crash(&self, action: impl FnOnce() + Send + 'static) {
-        self.state.lock().on_crash = Some(Box::new(action));
+        self.asker.lock().on_crash = Some(Box::new(action));
     }
 
     /// Whether the machine that asks lost power.
     pub fn is_crashed(&self) -> bool {
-        self.state.lock().is_crashed
+        self.asker.lock().is_crashed
     }
 
     /// Forgets planned faults and crashes. A crash that happened stays.
     pub fn clear_faults(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.asker.lock();
         state.fail_at.clear();
         state.fail_when.clear();
         state.crash_at = None;
@@ -217,36 +230,42 @@ impl SimBucket {
 
     /// Everything in the bucket. Not a request.
     pub fn objects(&self) -> BTreeMap<String, SimObject> {
-        self.state.lock().objects.clone()
+        self.contents.lock().objects.clone()
+    }
+
+    /// What requests created (`+ key`) and deleted (`- key`), in order, for whoever looks
+    /// into a failure. Not a request.
+    pub fn changes(&self) -> Vec<String> {
+        self.contents.lock().changes.clone()
     }
 
     /// Unfinished uploads. Not a request.
     pub fn uploads(&self) -> Vec<UnfinishedUpload> {
-        self.state.lock().uploads.keys().cloned().collect()
+        self.contents.lock().uploads.keys().cloned().collect()
     }
 
     /// Puts an object there that nobody uploaded. Not a request.
     pub fn insert(&self, key: &str, bytes: Bytes, meta: ObjectMeta) {
-        let mut state = self.state.lock();
+        let mut state = self.contents.lock();
         state.store(key, bytes, meta);
     }
 
     /// Leaves an upload in parts there that nobody will finish. Not a request.
     pub fn leave_upload(&self, key: &str) {
-        let mut state = self.state.lock();
+        let mut state = self.contents.lock();
         let upload_id = state.id().to_string();
         state.uploads.insert(upload(key, &upload_id), Upload::default());
     }
 
     /// Loses an object; whether it was there. Not a request.
     pub fn remove(&self, key: &str) -> bool {
-        self.state.lock().objects.remove(key).is_some()
+        self.contents.lock().objects.remove(key).is_some()
     }
 
     /// Flips bits of one byte of an object where it lies; whether there is such a
     /// byte. Its checksum stays as it was. Not a request.
     pub fn damage(&self, key: &str, offset: u64, mask: u8) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.contents.lock();
         let Some(object) = state.objects.get_mut(key) else { return false };
         let mut bytes = object.bytes.to_vec();
         let Some(byte) = bytes.get_mut(offset as usize) else { return false };
@@ -255,27 +274,51 @@ impl SimBucket {
         true
     }
 
+    /// Lets others do something while a request is on its way.
+    fn pause(&self, op: ObjectOp, key: &str) {
+        let asker = self.asker.lock();
+        let (action, index) = (asker.on_call.clone(), asker.calls);
+        drop(asker);
+        if let Some(action) = action {
+            action(&BucketCall { index, op, key });
+        }
+    }
+
     /// Carries a request out, as its faults say.
     async fn call<T>(
         &self,
         op: ObjectOp,
         key: &str,
         forgotten: impl FnOnce() -> T,
-        run: impl FnOnce(&mut State, Option<BucketFault>) -> ObjectResult<T>,
+        run: impl FnOnce(&mut Contents, Option<BucketFault>) -> ObjectResult<T>,
+    ) -> ObjectResult<T> {
+        self.pause(op, key);
+        let answer = self.carry_out(op, key, forgotten, run).await;
+        self.pause(op, key);
+        answer
+    }
+
+    async fn carry_out<T>(
+        &self,
+        op: ObjectOp,
+        key: &str,
+        forgotten: impl FnOnce() -> T,
+        run: impl FnOnce(&mut Contents, Option<BucketFault>) -> ObjectResult<T>,
     ) -> ObjectResult<T> {
         let fail = |kind| Err(ObjectError::new(kind, op, key, "injected fault"));
         let (fault, answer) = {
-            let mut state = self.state.lock();
-            match state.enter(op, key)? {
+            let mut asker = self.asker.lock();
+            let mut contents = self.contents.lock();
+            match asker.enter(op, key)? {
                 Verdict::CrashAfter => {
-                    let _ = run(&mut state, None);
-                    return Err(state.crash(op, key));
+                    let _ = run(&mut contents, None);
+                    return Err(asker.crash(op, key));
                 }
                 Verdict::Run(fault @ Some(BucketFault::Before(_) | BucketFault::HangBefore)) => {
                     (fault, None)
                 }
                 Verdict::Run(Some(BucketFault::Forget)) => return Ok(forgotten()),
-                Verdict::Run(fault) => (fault, Some(run(&mut state, fault))),
+                Verdict::Run(fault) => (fault, Some(run(&mut contents, fault))),
             }
         };
         match (fault, answer) {
@@ -289,7 +332,7 @@ impl SimBucket {
     }
 }
 
-impl State {
+impl Asker {
     fn enter(&mut self, op: ObjectOp, key: &str) -> ObjectResult<Verdict> {
         let index = self.calls;
         self.calls += 1;
@@ -313,7 +356,9 @@ impl State {
         let error = ObjectError::new(ObjectErrorKind::Unavailable, op, key, "simulated power cut");
         error.retryable(false)
     }
+}
 
+impl Contents {
     fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -347,6 +392,7 @@ impl State {
             return Err(ObjectError::new(ObjectErrorKind::Corrupt, op, key, "bad digest"));
         }
         let etag = self.store(key, bytes, meta.clone());
+        self.changes.push(format!("+ {key}"));
         Ok(PutOutcome { etag, already_there: false })
     }
 
@@ -501,8 +547,10 @@ impl ObjectStore for SimBucket {
             ObjectOp::Delete,
             key,
             || (),
-            |state, _| {
-                state.objects.remove(key);
+            move |state, _| {
+                if state.objects.remove(key).is_some() {
+                    state.changes.push(format!("- {key}"));
+                }
                 Ok(())
             },
         ))
@@ -604,6 +652,6 @@ impl ObjectStore for SimBucket {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.state.lock().capabilities
+        self.contents.lock().capabilities
     }
 }

@@ -5,10 +5,17 @@
 //! claim          writer/{epoch} is created conditionally: the next number, ours alone
 //! list           what the bucket holds from now on: whatever was reported as archived by
 //!                an earlier writer was put, and looked after, before the claim
-//! adopt          what is not known here; what contradicts the directory is refused
+//! compare        what is not known here; what contradicts the directory is refused
 //! .from          where this writer continues: later objects of earlier writers are void
+//! look again     for a later claim; if there is one, all of this counts for nothing, and
+//!                the next number is claimed
+//! adopt          what is not known here
 //! remove         what earlier writers left below writer/
 //! ```
+//!
+//! Looking again makes sure that whoever ever puts an object had its `.from` in place
+//! before any later claim. Without it a writer that was taken over between its claim and
+//! its `.from` could put an object that hides one which the later writer counts on.
 //!
 //! A writer counts an object as archived only if, after it was put, no higher claim is
 //! listed ([`ColdTier::later_claim`]). So an object is counted before a claim, and then
@@ -22,8 +29,8 @@ use super::bucket::ColdTier;
 use super::view::StreamView;
 use crate::error::{AofError, Result};
 use crate::format::{
-    ArtifactIndex, LastClaim, StreamId, StreamIdentity, WRITER_CLAIM_LEN_MAX, WRITER_EPOCH_MAX,
-    WriterClaim, WriterKey,
+    ArtifactIndex, LastClaim, SegmentId, StreamId, StreamIdentity, WRITER_CLAIM_LEN_MAX,
+    WRITER_EPOCH_MAX, WriterClaim, WriterKey,
 };
 use crate::io::object::{ObjectErrorKind, ObjectResult};
 use crate::io::{Clock, Storage, host_name};
@@ -49,6 +56,10 @@ pub(crate) trait Claimant {
 
     /// Makes an object that agrees known here.
     fn adopt(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()>;
+
+    /// Refuses what is here of segments before the start of the log, unless it was archived
+    /// once: then another writer let it go, and it goes here, too, if asked to.
+    fn cut(&self, start: SegmentId, goes: bool) -> Result<()>;
 
     /// An object that is not what its key says is left aside.
     fn refuse(&self, object: &ArchivedObject, error: AofError);
@@ -109,7 +120,7 @@ impl ColdTier {
         &self,
         stream_id: StreamId,
         epoch: u32,
-        start: crate::format::SegmentId,
+        start: SegmentId,
     ) -> ObjectResult<()> {
         let key = self.control_key(stream_id, WriterKey::Start { epoch, start });
         self.put_text(&key, Vec::from(*b"start\n")).map(drop)
@@ -120,7 +131,7 @@ impl ColdTier {
         &self,
         stream_id: StreamId,
         epoch: u32,
-        start: crate::format::SegmentId,
+        start: SegmentId,
     ) -> ObjectResult<()> {
         let prefix = self.stream_prefix(stream_id);
         let below = format!("{prefix}{}", WriterKey::directory());
@@ -190,25 +201,34 @@ impl ColdTier {
                 highest = self.claims(stream_id)?.last_claim();
                 continue;
             }
-            let view = self.view(stream_id)?;
-            match view.last_claim().filter(|last| *last > epoch) {
+            let view = match &early {
+                Some(early) => early.clone(),
+                None => self.view(stream_id)?,
+            };
+            if let Some(later) = view.last_claim().filter(|last| *last > epoch) {
+                highest = Some(later);
+                continue;
+            }
+            self.compare(stream_id, &view, claimant, is_alone, false)?;
+            let from = WriterKey::From(view.continuation(epoch));
+            self.put_text(&self.control_key(stream_id, from), Vec::from(*b"from\n"))?;
+            let skips = planted::in_tier(TierBug::NoCheckAfterFrom);
+            let later = self.claims(stream_id)?.last_claim().filter(|last| *last > epoch);
+            match later.filter(|_| !skips) {
                 Some(later) => highest = Some(later),
                 None => break (epoch, view),
             }
         };
-        let view = early.unwrap_or(view);
         self.compare(stream_id, &view, claimant, is_alone, true)?;
         let lineage = last.filter(|_| is_alone).map_or(epoch, |last| last.lineage);
         claimant.remember(LastClaim { epoch, lineage })?;
-        let from = WriterKey::From(view.continuation(epoch));
-        self.put_text(&self.control_key(stream_id, from), Vec::from(*b"from\n"))?;
         for key in view.control_before(epoch) {
             // Left for the next writer if it fails.
             if let Err(error) = self.store.delete(key) {
                 tracing::warn!(%error, "an old claim stays");
             }
         }
-        tracing::info!(stream = %identity.name, epoch, ?from, "claimed");
+        tracing::info!(stream = %identity.name, epoch, "claimed");
         Ok(Claim { epoch, lineage, view })
     }
 
@@ -255,6 +275,7 @@ impl ColdTier {
         is_alone: bool,
         adopts: bool,
     ) -> Result<()> {
+        claimant.cut(view.start(), adopts)?;
         let unknown = claimant.unknown(view.standing(), is_alone)?;
         self.indexes(stream_id, &unknown, |object, read| {
             let index = match read {

@@ -101,8 +101,17 @@ impl<'a> Directory<'a> {
         if is_new || (index.is_none() && !present.is_empty()) {
             let manifest = ManifestLayout::new(layout.root(), stream_id);
             let chunks = ColdChunks::reading(tier);
-            restore_chunks(&**storage, &manifest, &chunks, &tier.url().prefix)?;
+            let prefix = &tier.url().prefix;
+            let report = restore_chunks(&**storage, &manifest, &chunks, prefix)?;
             index = load_index(storage, clock, layout, stream_id)?;
+            if index.is_none() {
+                // Pieces of a history that do not fit together. The segments tell
+                // themselves where they are, and a new manifest begins with that.
+                for chunk_index in report.restored {
+                    let path = manifest.chunk_path(chunk_index);
+                    storage.remove(&path).map_err(AofError::io("remove", &path))?;
+                }
+            }
         }
         Ok(Self {
             storage: &**storage,
@@ -177,21 +186,34 @@ impl Claimant for Directory<'_> {
     }
 
     fn agree(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
-        let Some(local) = self.local(object.segment_id)? else { return Ok(()) };
         let summary = &index.summary;
-        let here = match local.sealed() {
-            Some(info) if !info.from_footer => return Ok(()),
-            Some(info) => {
-                let known = (info.segment_crc64, info.record_count);
-                if known == (summary.segment_crc64, summary.record_count) {
-                    return Ok(());
-                }
-                format!("{} records", info.record_count)
-            }
-            None if local.is_blank() => return Ok(()),
-            None => "records that were never archived".into(),
+        let differs = |what: &str, local: &Found| {
+            let here = format!("{what} in {}", local.name);
+            Err(diverged(self.layout, &self.url, object, index, &here))
         };
-        Err(diverged(self.layout, &self.url, object, index, &format!("{here} in {}", local.name)))
+        if let Some(local) = self.local(object.segment_id)?.filter(|local| !local.is_blank()) {
+            let Some(info) = local.sealed() else {
+                return differs("records that were never archived", &local);
+            };
+            let known = (info.segment_crc64, info.record_count);
+            // A footer that is damaged says nothing; the object heals it.
+            if !info.from_footer || known == (summary.segment_crc64, summary.record_count) {
+                return Ok(());
+            }
+            return differs(&format!("{} records", info.record_count), &local);
+        }
+        // It is not here, so what is here must continue it.
+        let behind = self.present.range(object.segment_id.next()..).next();
+        let Some((next, _)) = behind else { return Ok(()) };
+        let Some(next) = self.local(*next)?.filter(|next| !next.is_blank()) else { return Ok(()) };
+        let end = summary.first_offset + summary.record_count;
+        let is_next = next.name.segment_id == object.segment_id.next();
+        let continues = next.sealed().is_some() && next.claimed_first_offset() == Some(end);
+        // Further ones tell nothing; they are compared with their own objects.
+        if continues || (!is_next && next.sealed().is_some()) {
+            return Ok(());
+        }
+        differs("records that do not continue it", &next)
     }
 
     fn adopt(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
@@ -204,6 +226,23 @@ impl Claimant for Directory<'_> {
             self.storage.remove(path).map_err(AofError::io("remove empty segment", path))?;
             let dir = self.layout.segments_dir();
             self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        }
+        Ok(())
+    }
+
+    fn cut(&self, start: SegmentId, goes: bool) -> Result<()> {
+        for (id, present) in self.present.range(..start) {
+            let is_archived = self.tails.iter().any(|name| name.artifact.segment_id == *id);
+            if !is_archived && let Some(local) = self.local(*id)?.filter(|f| !f.is_blank()) {
+                let offset = local.claimed_first_offset().unwrap_or(0);
+                return Err(before_start(self.layout, &self.url, offset, *id, start));
+            }
+            // The kept end last: as long as it is there, the segment is known as archived.
+            for path in present.paths(self.layout).iter().filter(|_| goes) {
+                self.storage.remove(path).map_err(AofError::io("remove", path))?;
+                let dir = path.parent().unwrap_or(self.layout.root());
+                self.storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;
+            }
         }
         Ok(())
     }
@@ -238,6 +277,23 @@ pub(crate) fn diverged(
             summary.first_offset,
             end.saturating_sub(1)
         ),
+    }))
+}
+
+/// The same for a segment that was never archived and lies before the start of the log.
+pub(crate) fn before_start(
+    layout: &Layout,
+    url: &str,
+    offset: u64,
+    segment_id: SegmentId,
+    start: SegmentId,
+) -> AofError {
+    AofError::Diverged(Box::new(DivergedLog {
+        path: layout.root().to_owned(),
+        url: url.to_owned(),
+        offset,
+        here: format!("segment {segment_id}, which was never archived"),
+        there: format!("a log that begins with segment {start}"),
     }))
 }
 

@@ -3,8 +3,11 @@
 
 mod archive;
 mod cold_plan;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod scrub;
 mod world;
+mod writers;
 
 use std::sync::Arc;
 

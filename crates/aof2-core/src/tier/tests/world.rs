@@ -68,10 +68,29 @@ pub(super) fn tier_config(hot_bytes: u64, warm_bytes: Option<u64>) -> TierConfig
     }
 }
 
+/// Opens a log whose directory may have been lost.
 pub(super) fn open(
     sim: &SimStorage,
     bucket: &SimBucket,
     config: TierConfig,
+) -> Result<World, AofError> {
+    open_as(sim, bucket, config, |config| config.recover = true)
+}
+
+/// A log of the same name that never saw a bucket.
+pub(super) fn write_locally(sim: &SimStorage, payload: &[u8]) -> Result<(), AofError> {
+    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+    let config = AofConfig::new(ROOT).segment_bytes(SEGMENT);
+    let stream = Stream::open(config, storage, Arc::new(sim.clock().clone()))?;
+    stream.append_now(payload, &AppendOptions::default())?;
+    stream.close()
+}
+
+pub(super) fn open_as(
+    sim: &SimStorage,
+    bucket: &SimBucket,
+    config: TierConfig,
+    change: impl FnOnce(&mut AofConfig),
 ) -> Result<World, AofError> {
     let storage: Arc<dyn Storage> = Arc::new(sim.clone());
     let clock = Arc::new(sim.clock().clone());
@@ -80,8 +99,7 @@ pub(super) fn open(
     let reach = ReachStore::new(Arc::clone(&storage), Path::new(ROOT));
     let tiers = StreamTiers::new(Arc::clone(&coordinator), None, reach);
     let mut config = AofConfig::new(ROOT).segment_bytes(SEGMENT);
-    // A directory that was lost comes back.
-    config.recover = true;
+    change(&mut config);
     config.preallocate_segments = 0;
     config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
     config.manifest_mode = ManifestMode::Enabled;

@@ -274,6 +274,7 @@ class Aof(ReadableLog):
         manifest_mode: ManifestMode = "disabled",
         tiers: Tiers | None = None,
         hot_bytes: SupportsIndex | None = None,
+        recover: bool = False,
         manager: AofManager | None = None,
     ) -> Aof: ...
     @property
@@ -411,6 +412,7 @@ class Tiers:
         cold_path_style: bool | None = None,
         cold_sse: str = "none",
         cold_metadata: dict[str, str] | None = None,
+        cold_exclusive: bool = False,
         scrub_interval_ms: SupportsIndex = 0,
         scrub_bytes_per_second: SupportsIndex = 16777216,
     ) -> Self: ...
@@ -452,6 +454,8 @@ class Tiers:
     def cold_sse(self) -> str: ...
     @property
     def cold_metadata(self) -> dict[str, str] | None: ...
+    @property
+    def cold_exclusive(self) -> bool: ...
     @property
     def scrub_interval_ms(self) -> int: ...
     @property

@@ -190,6 +190,72 @@ class ColdError(Error, OSError):
         self.key = key
 
 
+class NameTaken(Error, FileExistsError):
+    """Another log has this name below the prefix of the object store.
+
+    Nothing was changed, here or there. An empty directory gets that log back with
+    `recover=True` or `restore`; a directory with a log of its own needs another name or
+    prefix.
+    """
+
+    name: str
+    """The name."""
+    url: str
+    """The prefix, s3://bucket/prefix."""
+    stream_id: int
+    """Id of the log that has the name."""
+
+    def __init__(self, message: str, *, name: str, url: str, stream_id: int) -> None:
+        super().__init__(message)
+        self.errno = _errno.EEXIST
+        self.name = name
+        self.url = url
+        self.stream_id = stream_id
+
+
+class Fenced(Error, OSError):
+    """Another writer, here or on another machine, took the log over.
+
+    This handle appends, flushes and archives nothing more; its reads go on. Close it, and
+    open the log again to take it back.
+    """
+
+    path: str
+    """Directory of the log."""
+    writer: str
+    """Machine and process of the other writer."""
+
+    def __init__(self, message: str, *, path: str, writer: str) -> None:
+        super().__init__(message)
+        self.errno = _errno.ESTALE
+        self.filename = path
+        self.path = path
+        self.writer = writer
+
+
+class Diverged(Error, OSError):
+    """This directory and the object store hold different records under the same offsets.
+
+    Another writer went on from an earlier point. Export what is only here, move the
+    directory away, and open the log again with `recover=True`.
+    """
+
+    path: str
+    """Directory of the log."""
+    url: str
+    """The prefix, s3://bucket/prefix."""
+    offset: int
+    """First offset from which the two may differ."""
+
+    def __init__(self, message: str, *, path: str, url: str, offset: int) -> None:
+        super().__init__(message)
+        self.errno = _errno.ESTALE
+        self.filename = path
+        self.path = path
+        self.url = url
+        self.offset = offset
+
+
 class Poisoned(Error, OSError):
     """A sync failed earlier, so appends and flushes are refused. Reads go on.
 

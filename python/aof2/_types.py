@@ -56,6 +56,7 @@ class OpenOptions(TypedDict, total=False):
     ext_id: int | None
     manifest_mode: ManifestMode
     hot_bytes: int | None
+    recover: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

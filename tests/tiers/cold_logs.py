@@ -27,10 +27,12 @@ def contents(log: aof2.Aof | aof2.Reader) -> list[bytes]:
     return [bytes(record) for record in log.scan()]
 
 
-def open_log(path: Path, bucket: str, **options: object) -> aof2.Aof:
+def open_log(path: Path, bucket: str, *, recover: bool = False, **options: object) -> aof2.Aof:
     options = {"retry_ms": 20, "retry_ms_max": 200} | options
     tiers = aof2.Tiers(cold=f"s3://{bucket}/logs", **options)  # type: ignore[arg-type]
-    return aof2.Aof.open(path, tiers=tiers, segment_bytes=SEGMENT, preallocate_segments=0)
+    return aof2.Aof.open(
+        path, tiers=tiers, segment_bytes=SEGMENT, preallocate_segments=0, recover=recover
+    )
 
 
 def archive(log: aof2.Aof) -> None:

@@ -130,16 +130,21 @@ impl Subject {
         segment_file(&self.root, dir, id)
     }
 
-    /// Flips bits of one byte of a copy, or loses the copy.
+    /// Changes some bytes of a copy, or loses the copy.
     fn damage(&self, id: u64, tier: Residency, rng: &mut Rng) {
+        // Of a compressed copy several: a single bit of it may mean nothing.
+        const RUN: u64 = 8;
         let is_lost = rng.below(5) == 0;
         let mask = 1 << rng.below(8);
         if tier == Residency::Cold {
             let key = segment_key(&self.bucket, id);
             let len = self.bucket.objects()[&key].bytes.len() as u64;
+            let at = rng.below(len - RUN);
             match is_lost {
                 true => assert!(self.bucket.remove(&key)),
-                false => assert!(self.bucket.damage(&key, rng.below(len), mask)),
+                false => (at..at + RUN).for_each(|at| {
+                    assert!(self.bucket.damage(&key, at, 0xff));
+                }),
             }
             return;
         }
@@ -151,9 +156,11 @@ impl Subject {
                 (path, len)
             }
         };
-        match is_lost {
-            true => std::fs::remove_file(path).unwrap(),
-            false => flip(&path, rng.below(len), mask),
+        let at = rng.below(len - RUN);
+        match (is_lost, tier) {
+            (true, _) => std::fs::remove_file(path).unwrap(),
+            (false, Residency::Hot) => flip(&path, at, mask),
+            (false, _) => (at..at + RUN).for_each(|at| flip(&path, at, 0xff)),
         }
     }
 

@@ -151,8 +151,10 @@ impl Aof {
     /// to 2 GiB). flush_interval_ms, flush_bytes and max_unflushed_bytes say when
     /// records become durable without a flush and how much may be at risk. With `tiers`
     /// only so many bytes of segments stay as they are, and the rest is compressed; the
-    /// manifest is enabled then. Raises `Locked` if another writer has it, `Corrupt`,
-    /// `ForeignFile`, `InvalidConfig`.
+    /// manifest is enabled then. With a cold tier this becomes the one writer of the log,
+    /// also across machines; recover=True lets a log that only the object store holds come
+    /// back to an empty directory. Raises `Locked` if another writer has it, `NameTaken`,
+    /// `Diverged`, `Corrupt`, `ForeignFile`, `InvalidConfig`.
     ///
     /// >>> import aof2
     /// >>> log = aof2.Aof.open("data/clicks", segment_bytes=1 << 20, flush_interval_ms=20)
@@ -167,8 +169,8 @@ impl Aof {
             max_unflushed_bytes = None, retention_max_age_ms = None, retention_max_bytes = None,
             retention_action = None, sparse_index = None, open_segments_max = None,
             ext_id = None, manifest_mode = None, tiers = None, hot_bytes = None,
-            manager = None),
-        text_signature = "(path, *, name=None, format='full', segment_bytes=None, segment_bytes_min=None, segment_bytes_max=None, segment_target_bytes=None, preallocate_segments=None, flush_interval_ms=None, flush_bytes=None, max_unflushed_bytes=None, retention_max_age_ms=None, retention_max_bytes=None, retention_action='delete', sparse_index=True, open_segments_max=None, ext_id=None, manifest_mode='disabled', tiers=None, hot_bytes=None, manager=None)"
+            recover = None, manager = None),
+        text_signature = "(path, *, name=None, format='full', segment_bytes=None, segment_bytes_min=None, segment_bytes_max=None, segment_target_bytes=None, preallocate_segments=None, flush_interval_ms=None, flush_bytes=None, max_unflushed_bytes=None, retention_max_age_ms=None, retention_max_bytes=None, retention_action='delete', sparse_index=True, open_segments_max=None, ext_id=None, manifest_mode='disabled', tiers=None, hot_bytes=None, recover=False, manager=None)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn open(
@@ -193,6 +195,7 @@ impl Aof {
         manifest_mode: Maybe<'_>,
         tiers: Maybe<'_>,
         hot_bytes: Maybe<'_>,
+        recover: Maybe<'_>,
         manager: Maybe<'_>,
     ) -> PyResult<Py<Self>> {
         let mode_given = manifest_mode.is_some();
@@ -230,7 +233,7 @@ impl Aof {
             ));
         }
         let has_tiers = tiers.is_some() || manager.is_some_and(AofManager::has_tiers);
-        OwnTiers { hot_bytes, has_tiers }.apply(&mut config, mode_given)?;
+        OwnTiers { hot_bytes, recover, has_tiers }.apply(&mut config, mode_given)?;
         Self::open_config(py, config, manager, tiers, &sizes)
     }
 

@@ -137,6 +137,7 @@ impl Other<'_> {
 /// What a log is told about its tiers, besides what holds for all logs of its manager.
 pub struct OwnTiers<'py> {
     pub hot_bytes: Maybe<'py>,
+    pub recover: Maybe<'py>,
     /// Whether there are any, from its own options or its manager.
     pub has_tiers: bool,
 }
@@ -145,11 +146,15 @@ impl OwnTiers<'_> {
     /// Refuses what would not be heeded.
     pub fn apply(&self, config: &mut AofConfig, mode_given: bool) -> PyResult<()> {
         config.hot_bytes = unsigned_if("hot_bytes", &self.hot_bytes)?;
+        config.recover = flag_or("recover", &self.recover, false)?;
         let refuse = |field, reason: &str| {
             Err(to_py(AofError::InvalidConfig { field, reason: reason.into() }))
         };
         if config.hot_bytes.is_some() && !self.has_tiers {
             return refuse("hot_bytes", "needs tiers: an AofManager with tiers=aof2.Tiers(...)");
+        }
+        if config.recover && !self.has_tiers {
+            return refuse("recover", "needs tiers with a cold tier: tiers=aof2.Tiers(cold=...)");
         }
         if self.has_tiers && mode_given && config.manifest_mode != ManifestMode::Enabled {
             return refuse("manifest_mode", "must be \"enabled\" for a log with tiers");

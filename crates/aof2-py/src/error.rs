@@ -85,6 +85,23 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             set_path(path)?;
             "ForeignFile"
         }
+        AofError::NameTaken { name, url, holder, .. } => {
+            attributes.set_item("name", name)?;
+            attributes.set_item("url", url)?;
+            attributes.set_item("stream_id", holder.as_u64())?;
+            "NameTaken"
+        }
+        AofError::Fenced { path, writer } => {
+            set_path(path)?;
+            attributes.set_item("writer", writer)?;
+            "Fenced"
+        }
+        AofError::Diverged(diverged) => {
+            set_path(&diverged.path)?;
+            attributes.set_item("url", &diverged.url)?;
+            attributes.set_item("offset", diverged.offset)?;
+            "Diverged"
+        }
         AofError::Cold(refused) => {
             attributes.set_item("kind", cold_kind(refused.kind))?;
             attributes.set_item("operation", refused.op.name())?;

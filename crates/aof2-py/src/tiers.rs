@@ -84,6 +84,7 @@ impl Tiers {
         options.set_item("cold_path_style", self.cold_path_style())?;
         options.set_item("cold_sse", self.cold_sse())?;
         options.set_item("cold_metadata", self.cold_metadata())?;
+        options.set_item("cold_exclusive", self.cold_exclusive())?;
         options.set_item("scrub_interval_ms", self.scrub_interval_ms())?;
         options.set_item("scrub_bytes_per_second", self.scrub_bytes_per_second())?;
         Ok(options)
@@ -99,8 +100,9 @@ impl Tiers {
             activations_max = None, retry_ms = None, retry_ms_max = None, warm_min_ms = None,
             archive_after_ms = None, uploads_max = None, cold_delete_after_ms = None,
             cold_endpoint = None, cold_region = None, cold_path_style = None, cold_sse = None,
-            cold_metadata = None, scrub_interval_ms = None, scrub_bytes_per_second = None),
-        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=2, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
+            cold_metadata = None, cold_exclusive = None, scrub_interval_ms = None,
+            scrub_bytes_per_second = None),
+        text_signature = "(*, hot_bytes=1073741824, warm_bytes=None, cold=None, admission='elastic', compression_level=3, frame_bytes=262144, jobs_max=1, activations_max=1024, retry_ms=500, retry_ms_max=60000, warm_min_ms=0, archive_after_ms=300000, uploads_max=2, cold_delete_after_ms=600000, cold_endpoint=None, cold_region=None, cold_path_style=None, cold_sse='none', cold_metadata=None, cold_exclusive=False, scrub_interval_ms=0, scrub_bytes_per_second=16777216)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -123,6 +125,7 @@ impl Tiers {
         cold_path_style: Maybe<'_>,
         cold_sse: Maybe<'_>,
         cold_metadata: Maybe<'_>,
+        cold_exclusive: Maybe<'_>,
         scrub_interval_ms: Maybe<'_>,
         scrub_bytes_per_second: Maybe<'_>,
     ) -> PyResult<Self> {
@@ -132,6 +135,7 @@ impl Tiers {
             path_style: cold_path_style,
             sse: cold_sse,
             metadata: cold_metadata,
+            exclusive: cold_exclusive,
         };
         let default = TierConfig::default();
         let level = unsigned_if::<u32>("compression_level", &compression_level)?;
@@ -285,6 +289,13 @@ impl Tiers {
         self.config.cold.as_ref().map(|cold| cold.metadata.clone()).filter(|m| !m.is_empty())
     }
 
+    /// Whether nothing else ever writes below the prefix, so that a store without
+    /// conditional creation may be written to.
+    #[getter]
+    fn cold_exclusive(&self) -> bool {
+        self.config.cold.as_ref().is_some_and(|cold| cold.exclusive)
+    }
+
     /// How often all copies are checked; 0: never.
     #[getter]
     fn scrub_interval_ms(&self) -> u64 {
@@ -354,6 +365,7 @@ struct Reach<'py> {
     path_style: Maybe<'py>,
     sse: Maybe<'py>,
     metadata: Maybe<'py>,
+    exclusive: Maybe<'py>,
 }
 
 impl Reach<'_> {
@@ -365,6 +377,7 @@ impl Reach<'_> {
                 ("cold_region", &self.region),
                 ("cold_path_style", &self.path_style),
                 ("cold_metadata", &self.metadata),
+                ("cold_exclusive", &self.exclusive),
             ];
             return match given.iter().find(|(_, value)| value.is_some()) {
                 Some((name, _)) => {
@@ -385,6 +398,7 @@ impl Reach<'_> {
         if let Some(sse) = text_if("cold_sse", &self.sse)? {
             config.sse = Sse::from_str(&sse).map_err(to_py)?;
         }
+        config.exclusive = flag_or("cold_exclusive", &self.exclusive, false)?;
         if let Some(given) = &self.metadata {
             config.metadata = given
                 .extract()

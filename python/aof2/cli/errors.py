@@ -175,6 +175,15 @@ def _of_log(error: BaseException) -> Failure:
             return Failure(ExitCode.IO, "poisoned", message, hint, details)
         case aof2.Timeout() | aof2.WouldBlock():
             return Failure(ExitCode.IO, "timeout", message, "try again", details)
+        case aof2.NameTaken():
+            details |= _attributes(error, "name", "url", "stream_id")
+            return Failure(ExitCode.USAGE, "name_taken", message, "", details)
+        case aof2.Fenced():
+            details |= _attributes(error, "writer")
+            return Failure(ExitCode.IO, "fenced", message, "", details)
+        case aof2.Diverged():
+            details |= _attributes(error, "url")
+            return Failure(ExitCode.CORRUPT, "diverged", message, "", details)
         case aof2.ColdError():
             return _of_store(error)
         case OSError():

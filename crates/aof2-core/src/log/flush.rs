@@ -144,6 +144,7 @@ impl Stream {
     /// unless somebody else is at it.
     pub(crate) fn flush_until(&self, target: Position, deadline: Option<Instant>) -> Result<()> {
         self.check_not_forked()?;
+        self.check_not_fenced()?;
         if self.durable.position() >= target {
             return Ok(());
         }
@@ -161,6 +162,7 @@ impl Stream {
     /// The same for a task: the background worker leads.
     pub(crate) async fn flush_until_async(&self, target: Position) -> Result<()> {
         self.check_not_forked()?;
+        self.check_not_fenced()?;
         if self.durable.position() >= target {
             return Ok(());
         }

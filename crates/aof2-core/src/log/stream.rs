@@ -443,6 +443,13 @@ impl Stream {
         Ok(())
     }
 
+    /// Whoever flushes wants the record kept for good, which is not ours to promise once
+    /// another writer has the log, whatever this disk holds.
+    pub(crate) fn check_not_fenced(&self) -> Result<()> {
+        let error = self.fenced.load(Ordering::Acquire).then(|| self.refusal()).flatten();
+        error.map_or(Ok(()), Err)
+    }
+
     /// Whether appends and flushes will never succeed again on this handle.
     pub(crate) fn is_stopped(&self) -> bool {
         !self.is_sound() || self.fenced.load(Ordering::Acquire)

@@ -44,8 +44,17 @@ pub fn manager(bucket: &SimBucket, tiers: TierConfig) -> AofManager {
     AofManager::on_store(config, Arc::new(OsStorage), Arc::new(SystemClock), bucket).unwrap()
 }
 
+/// A log that comes back if only the bucket has it.
 pub fn config(root: &Path) -> AofConfig {
-    AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT) }
+    AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT).recover() }
+}
+
+/// The id of the only stream of a bucket.
+pub fn stream_id(bucket: &SimBucket) -> StreamId {
+    let objects = bucket.objects();
+    let key = objects.keys().find_map(|key| key.strip_suffix("/stream")).unwrap();
+    let (_, digits) = key.rsplit_once('/').unwrap();
+    StreamId::from_u64(u64::from_str_radix(digits, 16).unwrap())
 }
 
 pub fn payload(i: u64) -> Vec<u8> {

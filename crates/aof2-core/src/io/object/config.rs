@@ -154,7 +154,7 @@ pub struct ColdConfig {
     pub sse: Sse,
     /// Whether nothing else ever writes below the prefix: needed to write to a store that
     /// cannot refuse to create what exists, where two writers could both succeed. `false`
-    /// by default.
+    /// by default. `AOF2_COLD_EXCLUSIVE` (`true`, `false`) overrides it.
     pub exclusive: bool,
     /// Metadata of every object.
     pub metadata: BTreeMap<String, String>,
@@ -217,13 +217,14 @@ impl ColdConfig {
         let value = |name: &str| lookup(name).filter(|v| !v.is_empty());
         self.endpoint = value("AOF2_COLD_ENDPOINT").or(self.endpoint);
         self.region = value("AOF2_COLD_REGION").or(self.region);
-        if let Some(text) = value("AOF2_COLD_PATH_STYLE") {
-            self.path_style = Some(match text.as_str() {
-                "1" | "true" => true,
-                "0" | "false" => false,
-                _ => return Err(invalid("AOF2_COLD_PATH_STYLE", "must be true or false")),
-            });
-        }
+        let flag = |name: &'static str| match value(name).as_deref() {
+            None => Ok(None),
+            Some("1" | "true") => Ok(Some(true)),
+            Some("0" | "false") => Ok(Some(false)),
+            Some(_) => Err(invalid(name, "must be true or false")),
+        };
+        self.path_style = flag("AOF2_COLD_PATH_STYLE")?.or(self.path_style);
+        self.exclusive = flag("AOF2_COLD_EXCLUSIVE")?.unwrap_or(self.exclusive);
         if let Some(text) = value("AOF2_COLD_SSE") {
             self.sse = text.parse()?;
         }

@@ -19,8 +19,8 @@ const REACH_WAIT: Duration = Duration::from_secs(3);
 pub(crate) const ANOTHER_NAME: &str =
     "open this one with another name or another prefix (name=, cold=)";
 /// What a directory that holds no log can do.
-pub(crate) const RECOVER: &str = "bring that log back with recover=True (--recover) or with \
-     aof2 restore, or use another name or prefix";
+pub(crate) const RECOVER: &str = "bring that log back with recover=True or with aof2 restore, \
+     or use another name or prefix (name=, cold=)";
 
 impl ColdTier {
     fn key_of_name(&self, name: &str) -> String {

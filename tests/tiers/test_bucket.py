@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("credentials")
 def archived(bucket: str, directory: Path, name: str, first: int, end: int) -> str:
     """Archive records of a stream, by a writer that comes and goes; its address."""
     path = directory / name
-    with open_log(path, bucket) as log:
+    with open_log(path, bucket, recover=True) as log:
         for n in range(first, end):
             log.append(payload(n), timestamp_ms=1_000 + n)
         archive(log)

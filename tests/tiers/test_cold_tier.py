@@ -47,7 +47,7 @@ def test_a_lost_directory_comes_back_from_the_bucket(bucket: str, tmp_path: Path
         assert status.cold.capabilities is not None
         assert status.cold.capabilities["conditional_create"]
     shutil.rmtree(path)
-    with open_log(path, bucket) as log:
+    with open_log(path, bucket, recover=True) as log:
         assert {s.residency for s in log.segments() if s.is_sealed} == {"cold"}
         assert contents(log) == records(0, 1001)
         write(log, 1001, 1500)
@@ -132,7 +132,8 @@ def test_whatever_fails_everything_is_archived_exactly_once(
         sealed = [segment for segment in log.segments() if segment.is_sealed]
     keys = objects(s3_server, bucket)
     assert len(keys) == len(sealed)
-    assert all(key.endswith("-00000000.zst") for key in keys)
+    # Of the first try of whichever claim succeeded.
+    assert all(key.endswith("00.zst") for key in keys)
     shutil.rmtree(path)
     proxy.faults.append(Fault(kind, "get", count=2))
     proxy.faults.append(Fault(kind, "list"))

@@ -27,7 +27,9 @@ tiers = aof2.Tiers(
     cold=f"s3://{bucket}/logs", hot_bytes=1 << 18, warm_bytes=1 << 14, retry_ms=20,
     compression_level=1, cold_delete_after_ms=0,
 )
-with aof2.Aof.open(path, tiers=tiers, segment_bytes=1 << 16, preallocate_segments=0) as log:
+with aof2.Aof.open(
+    path, tiers=tiers, segment_bytes=1 << 16, preallocate_segments=0, recover=True
+) as log:
     n = log.watermarks().appended
     print("opened", n, log.watermarks().archived, flush=True)
     for _ in range(100_000):
@@ -76,13 +78,13 @@ def test_what_was_reported_survives_kills_and_lost_disks(bucket: str, tmp_path: 
             losses += 1
     assert archived > 0
     tiers = aof2.Tiers(cold=f"s3://{bucket}/logs", retry_ms=20)
-    with aof2.Aof.open(path, tiers=tiers, segment_bytes=1 << 16) as log:
+    with aof2.Aof.open(path, tiers=tiers, segment_bytes=1 << 16, recover=True) as log:
         end = log.watermarks().durable
         assert end >= durable
         log.seal()
         assert log.wait("archived", end, timeout=120)
     shutil.rmtree(path)
-    with aof2.Aof.open(path, tiers=tiers) as log:
+    with aof2.Aof.open(path, tiers=tiers, recover=True) as log:
         count = 0
         for record in log.scan():
             assert (record.offset, bytes(record)) == (count, payload(count))

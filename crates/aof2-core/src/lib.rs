@@ -34,7 +34,7 @@ pub mod segment;
 mod sync;
 mod tier;
 
-pub use error::{AofError, BackpressureKind, Damage, Result};
+pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,

@@ -146,10 +146,17 @@ pub const TIER_BUGS: [TierBug; 7] = [
 mod switch {
     use super::{Bug, ManifestBug, TierBug};
     use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
+    static TURN: Mutex<()> = Mutex::new(());
     static PLANTED: AtomicU8 = AtomicU8::new(0);
     static MANIFEST_PLANTED: AtomicU8 = AtomicU8::new(0);
     static TIER_PLANTED: AtomicU8 = AtomicU8::new(0);
+
+    /// Held by whoever plants: bugs of another kind must not be what a test catches.
+    pub fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// Switches one bug on, or all off.
     pub fn plant(bug: Option<Bug>) {
@@ -199,4 +206,4 @@ mod switch {
 
 pub(crate) use switch::{has, in_tier, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::{plant, plant_manifest, plant_tier};
+pub use switch::{plant, plant_manifest, plant_tier, turn};

@@ -59,7 +59,7 @@ def archive_and_lose(screen: Screen, path: Path, event_count: int) -> None:
     shutil.rmtree(path)
     screen.claim(not path.exists(), f"the directory and its {megabytes(used)} of files are gone")
     started = perf_counter()
-    with aof2.Aof.open(path, tiers=tiers) as log:
+    with aof2.Aof.open(path, tiers=tiers, recover=True) as log:
         opened = perf_counter() - started
         residencies = {segment.residency for segment in log.segments() if segment.is_sealed}
         screen.claim(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{crash, damage, faults, wakeups};
-use crate::planted::{BUGS, Bug, plant};
+use crate::planted::{BUGS, Bug, plant, turn};
 
 /// Runs the guard of a bug; an error means that it was caught.
 fn guard(bug: Bug) -> Result<(), String> {
@@ -20,6 +20,7 @@ fn guard(bug: Bug) -> Result<(), String> {
 
 #[test]
 fn every_planted_bug_is_caught() {
+    let _turn = turn();
     plant(None);
     for bug in BUGS {
         plant(Some(bug));

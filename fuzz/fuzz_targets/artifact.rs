@@ -40,7 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let Ok(artifact) = Artifact::open(Arc::new(Memory(Bytes::copy_from_slice(bytes)))) else { return };
+    let Ok(artifact) = Artifact::open(Arc::new(Memory(Bytes::copy_from_slice(bytes)))) else {
+        return;
+    };
     let index = artifact.index();
     assert_eq!(index.artifact_len(), bytes.len() as u64);
     let tail = index.encode_tail();

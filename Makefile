@@ -103,8 +103,8 @@ demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, rec
 test: test-rust test-python ## Build and run all tests, with short crash, fault and kill runs (minutes)
 
 test-rust: check-rust $(VENV)/.created ## The Rust tests, planted bugs and loom models
-	# The core alone: with the Python module comes the S3 client, which is most of the crates.
-	$(CARGO) test --locked -p aof2-core
+	# Without the Python module: with it comes the S3 client, which is most of the crates.
+	$(CARGO) test --locked -p aof2-core -p aof2-bench
 	$(CARGO) test --locked -p aof2-core --lib --features planted-bugs planted
 	$(CARGO) test --locked -p aof2-core --lib --features model-check --release model_check
 

@@ -137,19 +137,24 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
   manifest_chunk manifest_record manifest_snapshot artifact artifact_name
+# Where cargo-fuzz is if it was not there before.
+FUZZ_PATH = PATH="$(TARGET)/tools/bin:$$PATH"
 check-fuzz-tools: check-rust
 	@command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
 	  echo "libFuzzer is C++ and needs a compiler for it: apt-get install g++"; exit 1; }
-	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	@$(FUZZ_PATH) $(CARGO) fuzz --version >/dev/null 2>&1 || \
+	  $(CARGO) install --locked --root $(TARGET)/tools cargo-fuzz
 
 # Sanitizers and coverage are options that only a nightly compiler admits to. The stable one
-# has them, too, and takes them when it is told to stand in for its own bootstrap.
+# has them, too, and takes them when it is told to stand in for its own bootstrap. New inputs
+# are kept in the target directory; fuzz/corpus has the seeds.
 fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (with the nightly toolchain if there is one)
 	@if $(CARGO) +nightly --version >/dev/null 2>&1; then toolchain=+nightly; \
 	  else echo "there is no nightly toolchain: fuzzing with the stable one and RUSTC_BOOTSTRAP=1"; \
 	    export RUSTC_BOOTSTRAP=1; fi; \
 	for target in $(FUZZ_TARGETS); do \
-	  $(CARGO) $$toolchain fuzz run --target-dir $(TARGET)/fuzz $$target -- \
+	  found=$(TARGET)/fuzz/corpus/$$target; mkdir -p $$found; \
+	  $(FUZZ_PATH) $(CARGO) $$toolchain fuzz run --target-dir $(TARGET)/fuzz $$target $$found fuzz/corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 || exit 1; \
 	done
 

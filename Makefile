@@ -24,11 +24,12 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # The environment of whoever calls make must not leak into .venv.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CONDA_PREFIX
 
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -path '*/src/*' -o -name Cargo.toml -path 'crates/*')
+# Those of the Python module.
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates/aof2-core crates/aof2-py -name '*.rs' -path '*/src/*' -o -name Cargo.toml)
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 
 .PHONY: help demo test test-rust test-python test-deep bench bench-rust bench-python \
-  bench-spark bench-manifest bench-artifact bench-archive test-s3 fuzz lint lint-rust lint-python docs docs-rust docs-site wheel clean \
+  bench-spark bench-manifest bench-artifact bench-archive test-s3 fuzz lint lint-rust lint-benches lint-python docs docs-rust docs-site wheel clean \
   check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
@@ -102,8 +103,8 @@ demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, rec
 test: test-rust test-python ## Build and run all tests, with short crash, fault and kill runs (minutes)
 
 test-rust: check-rust $(VENV)/.created ## The Rust tests, planted bugs and loom models
-	# The core alone: with the Python module comes the S3 client, which is most of the crates.
-	$(CARGO) test --locked -p aof2-core
+	# Without the Python module: with it comes the S3 client, which is most of the crates.
+	$(CARGO) test --locked -p aof2-core -p aof2-bench
 	$(CARGO) test --locked -p aof2-core --lib --features planted-bugs planted
 	$(CARGO) test --locked -p aof2-core --lib --features model-check --release model_check
 
@@ -136,14 +137,24 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
   manifest_chunk manifest_record manifest_snapshot artifact artifact_name
+# Where cargo-fuzz is if it was not there before.
+FUZZ_PATH = PATH="$(TARGET)/tools/bin:$$PATH"
 check-fuzz-tools: check-rust
-	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
-	  echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 1; }
-	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	@command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
+	  echo "libFuzzer is C++ and needs a compiler for it: apt-get install g++"; exit 1; }
+	@$(FUZZ_PATH) $(CARGO) fuzz --version >/dev/null 2>&1 || \
+	  $(CARGO) install --locked --root $(TARGET)/tools cargo-fuzz
 
-fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nightly toolchain)
-	@for target in $(FUZZ_TARGETS); do \
-	  $(CARGO) +nightly fuzz run --target-dir $(TARGET)/fuzz $$target -- \
+# Sanitizers and coverage are options that only a nightly compiler admits to. The stable one
+# has them, too, and takes them when it is told to stand in for its own bootstrap. New inputs
+# are kept in the target directory; fuzz/corpus has the seeds.
+fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (with the nightly toolchain if there is one)
+	@if $(CARGO) +nightly --version >/dev/null 2>&1; then toolchain=+nightly; \
+	  else echo "there is no nightly toolchain: fuzzing with the stable one and RUSTC_BOOTSTRAP=1"; \
+	    export RUSTC_BOOTSTRAP=1; fi; \
+	for target in $(FUZZ_TARGETS); do \
+	  found=$(TARGET)/fuzz/corpus/$$target; mkdir -p $$found; \
+	  $(FUZZ_PATH) $(CARGO) $$toolchain fuzz run --target-dir $(TARGET)/fuzz $$target $$found fuzz/corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 || exit 1; \
 	done
 
@@ -152,13 +163,16 @@ fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (needs a nigh
 BENCH_ARGS ?=
 bench: bench-rust bench-manifest bench-artifact bench-archive bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
 
+# RocksDB's bindings are made with libclang, which comes as a wheel without the headers of a
+# compiler; those of gcc do.
+BINDGEN = LIBCLANG_PATH="$${LIBCLANG_PATH:-$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/clang/native)}" \
+  BINDGEN_EXTRA_CLANG_ARGS="-I$$($${CC:-cc} -print-file-name=include)"
 check-bench-tools: check-rust
-	@command -v g++ >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* \
-	  >/dev/null 2>&1 || [ -n "$$LIBCLANG_PATH" ] || { \
-	  echo "the peers need a C++ compiler and libclang: apt-get install g++ libclang-dev"; exit 1; }
+	@command -v g++ >/dev/null || { \
+	  echo "RocksDB, one of the peers, needs a C++ compiler: apt-get install g++"; exit 1; }
 
-bench-rust: check-bench-tools ## The log against its bounds and four other engines
-	CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) run --locked --release \
+bench-rust: check-bench-tools $(VENV)/.group-bindgen ## The log against its bounds and four other engines
+	$(BINDGEN) CARGO_TARGET_DIR=$(TARGET)/bench $(CARGO) bench --locked \
 	  --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
 
 bench-python: $(VENV)/.package $(VENV)/.group-bench ## The Python package against the Rust core, lmdb, sqlite3 and confluent-kafka
@@ -181,12 +195,22 @@ bench-manifest: check-rust ## The manifest: appends, commits, replay, snapshots
 
 # ---- keep it tidy ------------------------------------------------------------
 
-lint: lint-rust lint-python ## Formatting, lints and types, warnings denied
+lint: lint-rust lint-benches lint-python ## Formatting, lints and types, warnings denied
 
 lint-rust: check-lint-tools $(VENV)/.created
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p aof2-core --all-targets --features planted-bugs -- -D warnings
+
+# The workspaces of their own, with lock files of their own. libFuzzer and RocksDB are C++,
+# which is not compiled here: the features that say so are off, and the directory of a
+# compiled RocksDB that is not there only matters to a linker.
+lint-benches: check-lint-tools $(VENV)/.group-bindgen ## The benches and the fuzz targets compile, with the lock files as they are
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
+	$(CARGO) clippy --locked --no-default-features --manifest-path fuzz/Cargo.toml -- -D warnings
+	$(CARGO) fmt --check --manifest-path benches/Cargo.toml
+	$(BINDGEN) ROCKSDB_LIB_DIR=/nonexistent \
+	  $(CARGO) clippy --locked --all-targets --manifest-path benches/Cargo.toml -- -D warnings
 
 # stubtest compares the stubs with the built module, so both are needed.
 lint-python: $(VENV)/.package $(VENV)/.group-lint $(VENV)/.group-spark

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use aof2_core::format::{ArtifactIndex, crc64};
 use aof2_core::segment::{Artifact, ArtifactSource};
+use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes that a run decompresses at most: a hostile index may rightly promise 32,768
@@ -14,16 +15,16 @@ use libfuzzer_sys::fuzz_target;
 const SEGMENT_LEN_MAX: u32 = 16 << 20;
 
 #[derive(Debug)]
-struct Memory(Vec<u8>);
+struct Memory(Bytes);
 
 impl ArtifactSource for Memory {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }
 
-    fn read_at(&self, offset: u64, len: usize) -> aof2_core::Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, len: usize) -> aof2_core::Result<Bytes> {
         let offset = usize::try_from(offset).unwrap();
-        Ok(self.0[offset..offset + len].to_vec())
+        Ok(self.0.slice(offset..offset + len))
     }
 
     fn name(&self) -> &Path {
@@ -39,7 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let Ok(artifact) = Artifact::open(Arc::new(Memory(bytes.to_vec()))) else { return };
+    let Ok(artifact) = Artifact::open(Arc::new(Memory(Bytes::copy_from_slice(bytes)))) else {
+        return;
+    };
     let index = artifact.index();
     assert_eq!(index.artifact_len(), bytes.len() as u64);
     let tail = index.encode_tail();

@@ -1,16 +1,16 @@
-//! A warm file's name or a cold object's key that parses is written the same way, leads
+//! A warm file's name, a kept end's or a cold object's key that parses is written the same way, leads
 //! nowhere else, and is no other file's name.
 #![no_main]
 
 use aof2_core::format::{
-    ArchiveFileName, COLD_KEY_LEN_MAX, ColdKey, SegmentFileName, WarmFileName,
+    ArchiveFileName, COLD_KEY_LEN_MAX, ColdKey, ColdTailName, SegmentFileName, WarmFileName,
 };
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let names = [
         WarmFileName::parse(text).map(|name| name.format()),
-        WarmFileName::parse_tail(text).map(|name| name.tail_name()),
+        ColdTailName::parse(text).map(|name| name.to_string()),
         SegmentFileName::parse(text).map(|name| name.format()),
         ArchiveFileName::parse(text).map(|name| name.format()),
         ColdKey::parse(text).map(|key| key.to_string()),

@@ -1,14 +1,9 @@
 """Logs to look at."""
 
-import signal
 from pathlib import Path
 
 import pytest
 from cli_support import make_log
-
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be all
-# commands that the tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

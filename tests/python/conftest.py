@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from typing import TYPE_CHECKING
 
 import aof2
@@ -17,10 +16,6 @@ from support import QUIET
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be all
-# programs that the tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "aof2", derandomize="AOF2_RANDOM" not in os.environ, database=None, deadline=None

@@ -37,6 +37,27 @@ def test_another_process_reads_what_is_durable(tmp_path: Path, quiet: aof2.Aof) 
     ]
 
 
+def test_reading_a_directory_starts_no_thread(tmp_path: Path) -> None:
+    """So a process may import, look around, and fork its workers."""
+    tiers = aof2.Tiers(hot_bytes=1 << 20)
+    with aof2.Aof.open(tmp_path / "events", segment_bytes=64 << 10, tiers=tiers) as log:
+        for _ in range(2):
+            log.append_many([bytes(1000)] * 30)
+            log.seal()
+        log.evict(0)
+        assert {segment.residency for segment in log.segments()} == {"warm", "hot"}
+    program = """
+        import os, sys
+        import aof2
+        with aof2.open(sys.argv[1]) as reader:
+            records = sum(1 for record in reader.scan())
+            reader.read_offset(0), reader.read_offset(records - 1)
+        assert aof2.verify(sys.argv[1]).is_healthy
+        print(records, len(os.listdir("/proc/self/task")))
+    """
+    assert run_program(program, tmp_path / "events") == ["60 1"]
+
+
 def test_another_process_follows_a_writer_to_its_end(tmp_path: Path) -> None:
     with aof2.Aof.open(tmp_path / "events", segment_bytes=64 << 10) as log:
         log.append(b"0")

@@ -7,9 +7,9 @@ use std::time::Duration;
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{Config, Engine as RawEngine, LogBatch, MessageExt, ReadableSize};
 
-use crate::engine::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
-use crate::measure::Histogram;
-use crate::payload::Payloads;
+use aof2_bench::Histogram;
+use aof2_bench::Payloads;
+use aof2_bench::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
 
 const GROUP: u64 = 1;
 const FILLER_GROUP: u64 = 2;

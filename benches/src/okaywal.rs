@@ -10,9 +10,9 @@ use okaywal::{
     WriteAheadLog,
 };
 
-use crate::engine::{Engine, Kind, Log, Plan, Result, Support, Tally, drive_callers};
-use crate::measure::Histogram;
-use crate::payload::Payloads;
+use aof2_bench::Histogram;
+use aof2_bench::Payloads;
+use aof2_bench::{Engine, Kind, Log, Plan, Result, Support, Tally, drive_callers};
 
 /// Bytes of records in one entry, where the row does not ask for durability.
 const ENTRY_BYTES: u64 = 16 << 20;

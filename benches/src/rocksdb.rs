@@ -13,9 +13,9 @@ use rocksdb::{
     MemtableFactory, Options, WriteBatch, WriteOptions,
 };
 
-use crate::engine::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
-use crate::measure::Histogram;
-use crate::payload::Payloads;
+use aof2_bench::Histogram;
+use aof2_bench::Payloads;
+use aof2_bench::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
 
 const MEMTABLE_BYTES: usize = 1 << 30;
 const BATCH_OVERHEAD: usize = 64;

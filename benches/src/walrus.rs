@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use walrus_rust::{FsyncSchedule, ReadConsistency, Walrus};
 
-use crate::engine::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
-use crate::measure::Histogram;
-use crate::payload::Payloads;
-use crate::scratch::Scratch;
+use aof2_bench::Histogram;
+use aof2_bench::Payloads;
+use aof2_bench::Scratch;
+use aof2_bench::{Engine, Kind, Log, Plan, Result, Support, Tally, drive, drive_callers};
 
 const TOPIC: &str = "t";
 const READ_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ impl WalrusRust {
         walrus_rust::disable_fd_backend();
         let dir = scratch.fresh_dir("walrus-first")?;
         drop(open(&dir, FsyncSchedule::NoFsync)?);
-        crate::scratch::remove(&dir)?;
+        aof2_bench::remove(&dir)?;
         Ok(WalrusRust)
     }
 }

@@ -127,7 +127,7 @@ class Trimmed(Error, LookupError):
 class RecordNotFound(Error, LookupError):
     """No record with this id is visible."""
 
-    is_appended: bool
+    is_appended: bool = False
     """Whether it is there and only not durable yet, and only durable ones were asked for."""
 
     def __init__(self, message: str, *, is_appended: bool = False) -> None:
@@ -164,7 +164,7 @@ class PastEnd(Error, IndexError):
     """Offset that was asked for."""
     end: int
     """First offset that is not readable yet."""
-    is_appended: bool
+    is_appended: bool = False
     """Whether it is there and only not durable yet, and only durable ones were asked for."""
 
     def __init__(self, message: str, *, offset: int, end: int, is_appended: bool = False) -> None:

@@ -67,7 +67,10 @@ def command(
     encoding = record_format(as_json=as_json, **formatting)
     output = Output(as_json=as_json)
     out = output.bytes
-    how: _How = {"visibility": visibility(with_appended), "on_corruption": on_corruption(skip_damage)}
+    how: _How = {
+        "visibility": visibility(with_appended),
+        "on_corruption": on_corruption(skip_damage),
+    }
     with open_reader(log) as reader:
         marks = reader.watermarks()
         end = marks.appended if with_appended else marks.durable

@@ -144,7 +144,9 @@ def _tell_skipped(piece: Piece, scan: ArrowScan | Scan) -> None:
             ranges = [r.records for r in scan.skipped_ranges if r.reason == reason]
             shown = ", ".join(f"{first} to {end - 1}" for first, end in ranges[:_RANGES_SHOWN])
             more = ", …" if len(ranges) > _RANGES_SHOWN else ""
-            _LOG.warning("stream %s: passed over %d %s: %s%s", piece.stream, count, what, shown, more)
+            _LOG.warning(
+                "stream %s: passed over %d %s: %s%s", piece.stream, count, what, shown, more
+            )
 
 
 def _incomplete(piece: Piece, reached: int) -> IncompleteRead:

@@ -302,7 +302,7 @@ def _holes(log: aof2.Reader, segment: aof2.Segment, piece: Piece) -> Iterator[_H
 
 
 def _damaged(scan: aof2.Scan) -> int:
-    """Records that do not validate; the others that were passed over are gaps."""
+    """Count those that do not validate; the others that were passed over are gaps."""
     return scan.skipped - scan.lost
 
 

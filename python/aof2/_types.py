@@ -32,8 +32,8 @@ Residency: TypeAlias = Literal["hot", "warm", "cold"]
 StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
 """Where to begin: a logical offset, a record, or an aware datetime."""
 EndLike: TypeAlias = "Literal['now'] | int | RecordId | datetime | None"
-"""Where to stop, not included. "now": behind what is visible at the start. So is None for a
-scan; for a follower it means never."""
+"""Where to stop, not included. "now": behind what is visible at the start, where a scan stops
+in any case. With None a follower never does."""
 SkipReason: TypeAlias = Literal["damaged", "lost"]
 """Why a scan passed over records: they do not validate, or a repair left a gap for them."""
 KeptReason: TypeAlias = Literal[

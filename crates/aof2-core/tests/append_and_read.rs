@@ -173,7 +173,10 @@ fn a_scan_ends_where_the_log_ended_when_it_started() -> TestResult {
         log.append(b"two")?;
         log.flush()?;
         let count = log.watermarks().durable;
-        for end in [End::Visible, End::Now] {
+        let far = RecordId::from_parts(u32::MAX, 64);
+        for end in
+            [End::Visible, End::Now, End::Offset(u64::MAX), End::Timestamp(u64::MAX), End::Id(far)]
+        {
             let options = ScanOptions { end, visibility, ..Default::default() };
             let before = log.watermarks().appended;
             let (mut scan, mut batches) = (log.scan(options)?, log.scan(options)?);

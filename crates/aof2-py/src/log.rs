@@ -268,9 +268,9 @@ impl ReadableLog {
     /// The records from `start` up to but not including `end`, in order.
     ///
     /// Both are an offset, a `RecordId` or an aware datetime; `start` may be "earliest"
-    /// or "latest". Without an `end`, or with "now", the scan ends behind the last record
-    /// that is visible when it starts, also if its consumer appends to the same log;
-    /// `follow` goes on. Only durable records are visible unless visibility is "appended".
+    /// or "latest", `end` "now". Whatever the end, the scan ends behind the last record that
+    /// is visible when it starts, also if its consumer appends to the same log; `follow`
+    /// goes on. Only durable records are visible unless visibility is "appended".
     ///
     /// Damaged records raise `Corrupt`, or are passed over with on_corruption="skip". Those
     /// that a repair left a gap for are always passed over. Both are counted: `skipped` of

@@ -11,11 +11,12 @@ use super::source::{Source, Visibility, Waited};
 use crate::error::{AofError, Result};
 use crate::format::{RecordId, SegmentId};
 
-/// Where a scan ends; the end itself is not included.
+/// Where a scan ends; the end itself is not included. Wherever that is, a scan ends behind
+/// the last record that is visible when it starts: it comes to an end although its consumer
+/// writes to the same log. A [`Follow`] goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// Not given. A scan ends behind the last record that is visible when it starts, so
-    /// that it ends although its consumer writes to the same log; a follower has no end.
+    /// Nowhere else. A follower has no end.
     #[default]
     Visible,
     /// Behind the last record that is visible when the scan or the follower starts.
@@ -116,6 +117,8 @@ pub struct OffsetRun {
 pub struct Scan {
     cursor: Cursor,
     options: ScanOptions,
+    /// Nothing from this logical offset on is read, wherever else it may end.
+    end_offset: u64,
     done: bool,
     /// Logical offset of the record that lay past the end.
     ended_at: Option<u64>,
@@ -123,20 +126,27 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        let end = if options.end == End::Visible { End::Now } else { options.end };
-        Self::endless(source, ScanOptions { end, ..options })
+        let mut scan = Self::endless(source, options)?;
+        scan.end_before(scan.cursor.end_offset());
+        Ok(scan)
     }
 
-    /// One that goes on with what becomes visible, unless it was given an end.
-    fn endless(source: Arc<dyn Source>, mut options: ScanOptions) -> Result<Self> {
-        let mut cursor = Cursor::for_scan(source, &options)?;
-        if options.end == End::Now {
-            options.end = End::Offset(cursor.end_offset());
-        }
-        if let End::Offset(end) = options.end {
-            cursor.want_until(end);
-        }
-        Ok(Self { cursor, options, done: false, ended_at: None })
+    /// One that goes on with what becomes visible, up to its end if it was given one.
+    fn endless(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
+        let cursor = Cursor::for_scan(source, &options)?;
+        let end_offset = match options.end {
+            End::Offset(end) => end,
+            End::Now => cursor.end_offset(),
+            End::Visible | End::Id(_) | End::Timestamp(_) => u64::MAX,
+        };
+        let mut scan = Self { cursor, options, end_offset, done: false, ended_at: None };
+        scan.end_before(end_offset);
+        Ok(scan)
+    }
+
+    fn end_before(&mut self, offset: u64) {
+        self.end_offset = self.end_offset.min(offset);
+        self.cursor.want_until(self.end_offset);
     }
 
     /// Logical offset of the record that comes next.
@@ -233,14 +243,12 @@ impl Scan {
         let Some(segment) = self.cursor.segment() else { return Ok(None) };
         let segment_id = segment.meta().segment_id;
         // Ids and timestamps are known only where the records are.
-        let by_offset = matches!(self.options.end, End::Visible | End::Offset(_));
+        let by_offset = !matches!(self.options.end, End::Id(_) | End::Timestamp(_));
         if by_offset && let Some(mut offsets) = self.cursor.take_vouched() {
-            if let End::Offset(end) = self.options.end
-                && end < offsets.end
-            {
-                offsets.end = end;
+            if self.end_offset < offsets.end {
+                offsets.end = self.end_offset;
                 self.done = true;
-                self.ended_at = Some(end);
+                self.ended_at = Some(self.end_offset);
             }
             return Ok(Some(OffsetRun { segment_id, offsets }));
         }
@@ -290,11 +298,11 @@ impl Scan {
     /// Whether the next record, readable or not, is the first one that was not asked
     /// for: what lies there may be damaged, or not written yet.
     fn stands_at_end(&mut self) -> bool {
-        let reached = match self.options.end {
-            End::Offset(offset) => self.cursor.offset() >= offset,
+        let is_at_id = match self.options.end {
             End::Id(end) => self.cursor.next_id().is_some_and(|id| id >= end),
-            End::Visible | End::Now | End::Timestamp(_) => false,
+            _ => false,
         };
+        let reached = is_at_id || self.cursor.offset() >= self.end_offset;
         if reached {
             self.done = true;
             self.cursor.note_ended();
@@ -308,12 +316,12 @@ impl Scan {
     }
 
     fn is_past_end(&self, place: &Place, id: RecordId) -> bool {
-        match self.options.end {
-            End::Visible | End::Now => false,
-            End::Offset(offset) => place.offset >= offset,
+        let is_past = match self.options.end {
             End::Id(end) => id >= end,
             End::Timestamp(ms) => place.timestamp_ms >= ms,
-        }
+            End::Visible | End::Now | End::Offset(_) => false,
+        };
+        is_past || place.offset >= self.end_offset
     }
 
     /// Runs a step; on damage, ends the scan or skips it.

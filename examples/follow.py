@@ -42,9 +42,9 @@ def main() -> None:
             consume(path, state, 2)
             writer.join()
 
-        # The writer has closed the log, so following it ends by itself.
+        # The writer has closed the log. Following goes on with the next one, unless told so.
         with aof2.open(path) as reader:
-            print("records in all:", sum(1 for _ in reader.follow("earliest")))
+            print("records in all:", sum(1 for _ in reader.follow("earliest", until_closed=True)))
 
 
 if __name__ == "__main__":

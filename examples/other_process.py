@@ -19,7 +19,7 @@ import aof2
 
 with aof2.open(sys.argv[1]) as reader:
     print("reader: connected", flush=True)
-    for record in reader.follow("earliest", timeout=60.0):
+    for record in reader.follow("earliest", timeout=60.0, until_closed=True):
         print("reader:", record.offset, bytes(record).decode(), flush=True)
     print("reader: the writer has closed the log", flush=True)
 """

@@ -125,7 +125,14 @@ class Trimmed(Error, LookupError):
 
 
 class RecordNotFound(Error, LookupError):
-    """No record has this id."""
+    """No record with this id is visible."""
+
+    is_appended: bool = False
+    """Whether it is there and only not durable yet, and only durable ones were asked for."""
+
+    def __init__(self, message: str, *, is_appended: bool = False) -> None:
+        super().__init__(message)
+        self.is_appended = is_appended
 
 
 class SegmentNotFound(Error, LookupError):
@@ -157,11 +164,14 @@ class PastEnd(Error, IndexError):
     """Offset that was asked for."""
     end: int
     """First offset that is not readable yet."""
+    is_appended: bool = False
+    """Whether it is there and only not durable yet, and only durable ones were asked for."""
 
-    def __init__(self, message: str, *, offset: int, end: int) -> None:
+    def __init__(self, message: str, *, offset: int, end: int, is_appended: bool = False) -> None:
         super().__init__(message)
         self.offset = offset
         self.end = end
+        self.is_appended = is_appended
 
 
 class ColdError(Error, OSError):

@@ -31,8 +31,21 @@ Residency: TypeAlias = Literal["hot", "warm", "cold"]
 """The nearest tier that holds a segment."""
 StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetime"
 """Where to begin: a logical offset, a record, or an aware datetime."""
-EndLike: TypeAlias = "int | RecordId | datetime | None"
-"""Where to stop, not included; None for whatever is there."""
+EndLike: TypeAlias = "Literal['now'] | int | RecordId | datetime | None"
+"""Where to stop, not included. "now": behind what is visible at the start, where a scan stops
+in any case. With None a follower never does."""
+SkipReason: TypeAlias = Literal["damaged", "lost"]
+"""Why a scan passed over records: they do not validate, or a repair left a gap for them."""
+KeptReason: TypeAlias = Literal[
+    "within_limits",
+    "future_timestamp",
+    "newest",
+    "unsealed",
+    "damaged",
+    "newest_archived",
+    "held",
+]
+"""Why retention let a segment stay."""
 
 
 class OpenOptions(TypedDict, total=False):
@@ -345,6 +358,43 @@ class TierStatus:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SkippedRange:
+    """Consecutive records that a scan passed over.
+
+    >>> scan = log.scan()
+    >>> for record in scan:
+    ...     print(bytes(record))
+    >>> [(skipped.records, skipped.reason) for skipped in scan.skipped_ranges]
+    []
+    """
+
+    records: tuple[int, int]
+    """Their logical offsets: the first, and the one behind the last."""
+    reason: SkipReason
+    """"damaged": they do not validate, and on_corruption is "skip". "lost": they were lost
+    earlier, and a repair left a gap in their place."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeptSegment:
+    """The oldest segment that retention let stay: it stops there.
+
+    >>> rid = log.append(b"hello")
+    >>> log.seal()
+    >>> log.apply_retention(max_bytes=1).kept.reason
+    'newest'
+    """
+
+    segment_id: int
+    """Its number."""
+    reason: KeptReason
+    """Why it stays. "future_timestamp": its newest record is stamped later than now, so that
+    no limit by age lets it go before that moment."""
+    last_timestamp_ms: int | None
+    """Largest timestamp of its records, once sealed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RetentionReport:
     """What retention did.
 
@@ -366,6 +416,8 @@ class RetentionReport:
     """First logical offset that still exists."""
     held_back: bool
     """Whether a segment that could have gone stayed because a reader holds it."""
+    kept: KeptSegment | None = None
+    """The oldest segment that stays, and why; None if the log has none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

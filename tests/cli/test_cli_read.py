@@ -177,6 +177,8 @@ def test_damage_can_be_skipped_and_is_still_told(log: Path) -> None:
     assert result.code == 5
     assert [line["offset"] for line in result.lines()] == [0, 1, 3, 4, 5]
     assert result.error()["skipped"] == 1
+    assert result.error()["ranges"] == [{"records": [2, 3], "reason": "damaged"}]
+    assert "1 damaged record skipped: record 2" in run("cat", log, "--skip-damage").stderr
     tail = run("tail", "--json", log, "-n", "4", "--skip-damage")
     assert (tail.code, [line["offset"] for line in tail.lines()]) == (5, [3, 4, 5])
 

@@ -1,5 +1,6 @@
 """verify finds damage, repair says exactly what it gave up."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,57 @@ def test_repair_as_json_names_the_records(log: Path) -> None:
     assert [lost["records"] for lost in report["lost"]] == [[2, 3]]
     assert report["verify"]["is_healthy"] is True
     assert len(report["quarantined"]) == 1
+
+
+@pytest.mark.parametrize("command", ["cat", "tail", "export"])
+def test_reading_a_repaired_log_warns_about_what_is_missing(
+    log: Path, tmp_path: Path, command: str
+) -> None:
+    """Gaps were passed over without a word."""
+    target = {"cat": [], "tail": [], "export": [tmp_path / "all.jsonl"]}[command]
+    assert run(command, log, *target).ok().stderr == ""
+    flip(log, 2)
+    run("repair", "--yes", log).ok()
+    told = "1 record missing, lost before the log was repaired: record 2"
+    result = run(command, log, *target, *(["--force"] if target else [])).ok()
+    assert result.stderr == f"warning: {told}\n"
+    # JSON stays JSON, on both streams.
+    result = run(command, "--json", log, *target, *(["--force"] if target else [])).ok()
+    (line,) = result.stderr.splitlines()
+    assert json.loads(line) == {
+        "warning": {
+            "kind": "lost",
+            "message": told,
+            "skipped": 1,
+            "lost": 1,
+            "ranges": [{"records": [2, 3], "reason": "lost"}],
+        }
+    }
+    if target:
+        assert (result.json()["skipped"], result.json()["lost"]) == (1, 1)
+    # What was asked for is whole.
+    if command == "cat":
+        assert run("cat", log, "--from", "3").ok().stderr == ""
+        assert run("cat", log, "-n", "2").ok().stderr == ""
+
+
+def test_export_to_parquet_warns_too(log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    flip(log, 2)
+    run("repair", "--yes", log).ok()
+    result = run("export", log, tmp_path / "all.parquet").ok()
+    assert "lost before the log was repaired: record 2" in result.stderr
+
+
+def test_damage_and_gaps_are_told_apart(log: Path) -> None:
+    flip(log, 2)
+    run("repair", "--yes", log).ok()
+    flip(log, 4)
+    result = run("cat", log, "--skip-damage")
+    assert result.code == 5
+    assert "1 damaged record skipped: record 4; 1 record missing, lost" in result.stderr
+    error = run("cat", "--json", log, "--skip-damage").error()
+    assert (error["skipped"], error["lost"]) == (2, 1)
 
 
 @settings(UNHURRIED, max_examples=25)

@@ -65,6 +65,7 @@ def test_a_range_can_be_exported(log: Path, tmp_path: Path) -> None:
         "record_count": 2,
         "file_bytes": file.stat().st_size,
         "skipped": 0,
+        "lost": 0,
     }
     assert [json.loads(line)["offset"] for line in file.read_bytes().splitlines()] == [1, 2]
 

@@ -169,6 +169,33 @@ def test_trim_by_time_and_age(log: Path) -> None:
     assert kept.json()["segments"] == []
 
 
+def test_trim_by_age_says_that_a_segment_of_the_future_stays(tmp_path: Path) -> None:
+    """It stayed, and all behind it, without a word."""
+    path = tmp_path / "log"
+    with aof2.Aof.open(path) as log:
+        for ms in (FIRST_MS, 253_402_300_799_999, FIRST_MS, FIRST_MS):
+            log.append(b"x", timestamp_ms=ms)
+            log.seal()
+    stays = "segment 1 stays: its newest timestamp, 9999-12-31T23:59:59.999Z, lies in the future"
+    kept = {
+        "segment_id": 1,
+        "reason": "future_timestamp",
+        "last_timestamp_ms": 253_402_300_799_999,
+    }
+    for dry_run in (["--dry-run"], []):
+        as_json = run("trim", "--json", path, "--older-than", "1d", "--dry-run").ok().json()
+        assert as_json["kept"] == kept
+        lines = run("trim", path, "--older-than", "1d", *dry_run).ok().text.splitlines()
+        assert lines[-1] == stays
+    report = run("trim", "--json", path, "--before", "2", "--older-than", "1d").ok().json()
+    assert report["kept"] == {
+        **kept,
+        "segment_id": 3,
+        "reason": "newest",
+        "last_timestamp_ms": FIRST_MS,
+    }
+
+
 def test_trim_can_archive(log: Path) -> None:
     report = run("trim", "--json", log, "--before", "latest", "--archive").ok().json()
     assert (report["action"], report["record_count"], report["earliest_offset"]) == (

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import time
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import aof2
 import numpy
+import pyarrow
 import pytest
-from support import QUIET, SMALL
+from support import DEADLINE_S, QUIET, SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 UTC = datetime.UTC
@@ -25,10 +28,6 @@ def payloads(scan: aof2.Scan | aof2.Follow) -> list[bytes]:
 def test_what_was_appended_is_read_back(quiet: aof2.Aof) -> None:
     rid = quiet.append(b"hello", timestamp_ms=1_000, flags=1)
     assert quiet.watermarks() == aof2.Watermarks(appended=1, durable=0)
-    with pytest.raises(aof2.RecordNotFound):
-        quiet.read(rid)
-    with pytest.raises(aof2.PastEnd):
-        quiet.read_offset(0)
     appended = quiet.read(rid, visibility="appended")
     quiet.flush(rid)
     assert quiet.watermarks() == aof2.Watermarks(appended=1, durable=1)
@@ -36,6 +35,57 @@ def test_what_was_appended_is_read_back(quiet: aof2.Aof) -> None:
     assert record == appended == quiet.read_offset(0)
     assert (record.id, record.offset, record.timestamp_ms, record.flags) == (rid, 0, 1_000, 1)
     assert bytes(record) == b"hello"
+
+
+def test_a_writer_reads_what_it_appended_at_once(quiet: aof2.Aof) -> None:
+    """It failed with "there is no record" until the record was durable."""
+    rid = quiet.append(b"hello")
+    assert quiet.watermarks().durable == 0
+    for record in (
+        quiet.read(rid),
+        quiet.try_read(rid),
+        quiet.read_offset(0),
+        quiet.try_read_offset(0),
+    ):
+        assert (record.id, bytes(record)) == (rid, b"hello")
+    assert payloads(quiet.scan()) == []
+    assert payloads(quiet.scan(visibility="appended")) == [b"hello"]
+
+
+def test_others_are_told_that_a_record_is_only_not_durable_yet(quiet: aof2.Aof) -> None:
+    quiet.append(b"durable")
+    quiet.flush()
+    rid = quiet.append(b"hello")
+    reader = aof2.open(quiet.path)
+    by_id: list[Callable[[], object]] = [
+        lambda: reader.read(rid),
+        lambda: reader.try_read(rid),
+        lambda: quiet.read(rid, visibility="durable"),
+        lambda: quiet.scan(rid),
+        lambda: reader.follow(rid),
+    ]
+    for read in by_id:
+        with pytest.raises(aof2.RecordNotFound, match="appended, but not durable yet") as missing:
+            read()
+        assert missing.value.is_appended
+    by_offset: list[Callable[[], object]] = [
+        lambda: reader.read_offset(1),
+        lambda: reader.try_read_offset(1),
+        lambda: quiet.read_offset(1, visibility="durable"),
+    ]
+    for read_offset in by_offset:
+        with pytest.raises(aof2.PastEnd, match="appended, but not durable yet") as past:
+            read_offset()
+        assert (past.value.offset, past.value.end, past.value.is_appended) == (1, 1, True)
+    with pytest.raises(aof2.PastEnd, match="past the end") as past:
+        quiet.read_offset(2)
+    assert not past.value.is_appended
+    with pytest.raises(aof2.RecordNotFound, match="there is no record") as missing:
+        quiet.read(aof2.RecordId(rid.segment_index, rid.segment_offset + 8), visibility="durable")
+    assert not missing.value.is_appended
+    assert bytes(reader.read(rid, visibility="appended")) == b"hello"
+    quiet.flush()
+    assert bytes(reader.read(rid)) == b"hello"
 
 
 def test_flush_goes_as_far_as_it_is_told(quiet: aof2.Aof) -> None:
@@ -209,14 +259,50 @@ def test_a_scan_says_where_it_is(quiet: aof2.Aof) -> None:
     assert next(scan, None) is None
 
 
-def test_a_scan_without_an_end_sees_what_comes_meanwhile(quiet: aof2.Aof) -> None:
+@pytest.mark.parametrize("end", [None, "now"])
+def test_a_scan_ends_where_the_log_ended_when_it_started(
+    quiet: aof2.Aof, end: Literal["now"] | None
+) -> None:
     quiet.append(b"first")
     quiet.flush()
-    scan = quiet.scan()
-    assert bytes(next(scan)) == b"first"
+    scan, arrow = quiet.scan("earliest", end), quiet.scan_arrow("earliest", end)
     quiet.append(b"second")
     quiet.flush()
-    assert bytes(next(scan)) == b"second"
+    assert payloads(scan) == [b"first"]
+    assert pyarrow.table(arrow).num_rows == 1
+    assert payloads(scan) == []
+    assert payloads(quiet.scan("latest", end)) == []
+
+
+@pytest.mark.parametrize("visibility", ["durable", "appended"])
+def test_a_log_can_be_appended_to_itself(
+    log: aof2.Aof, visibility: Literal["durable", "appended"]
+) -> None:
+    """The scan saw what it caused to be appended, and never ended."""
+    # More than append_many takes at a time, so that it appends while it reads.
+    log.append_many(bytes(8192) for _ in range(300))
+    log.flush()
+
+    def read() -> Iterator[aof2.Record]:
+        for count, record in enumerate(log.scan(visibility=visibility)):
+            assert count < 300, "it does not end"
+            if count % 50 == 0:
+                log.flush()
+            yield record
+
+    assert len(log.append_many(read())) == 300
+    log.flush()
+    appended = log.append_arrow(log.scan_arrow(visibility=visibility), column="payload")
+    assert (appended.first_offset, appended.count) == (600, 600)
+
+
+def test_a_follower_can_end_now(quiet: aof2.Aof) -> None:
+    quiet.append(b"first")
+    quiet.flush()
+    follow = quiet.follow("earliest", "now")
+    quiet.append(b"second")
+    quiet.flush()
+    assert payloads(follow) == [b"first"]
 
 
 def test_follow_hands_out_what_is_there_and_then_waits(quiet: aof2.Aof) -> None:
@@ -240,14 +326,56 @@ def test_follow_ends_where_it_is_told(quiet: aof2.Aof) -> None:
     assert payloads(quiet.follow("earliest", 2)) == [b"a", b"b"]
 
 
-def test_follow_ends_when_the_writer_closes(tmp_path: Path) -> None:
+def test_follow_ends_when_the_log_is_closed_if_told_so(tmp_path: Path) -> None:
     log = aof2.Aof.open(tmp_path / "events", **QUIET)
     reader = aof2.open(log.path)
-    follow, other = log.follow(), reader.follow()
+    follow, other = log.follow(), reader.follow(until_closed=True)
     log.append(b"last words")
     log.close()
+    # Nothing comes through the writer's own handle any more.
     assert payloads(follow) == [b"last words"]
     assert payloads(other) == [b"last words"]
+
+
+@pytest.mark.parametrize("visibility", ["durable", "appended"])
+def test_a_follower_goes_on_with_the_next_writer(
+    tmp_path: Path, visibility: Literal["durable", "appended"]
+) -> None:
+    """It ended at once when the writer closed the log, whatever its timeout."""
+    path = tmp_path / "events"
+    aof2.Aof.open(path).close()
+    follow = aof2.open(path).follow(timeout=0.01, visibility=visibility)
+    patient = aof2.open(path).follow(timeout=DEADLINE_S, visibility=visibility)
+    for i in range(3):
+        before = time.monotonic()
+        assert payloads(follow) == []
+        assert time.monotonic() - before >= 0.01
+        with aof2.Aof.open(path) as log:
+            log.append(b"%d" % i)
+        assert bytes(next(patient)) == b"%d" % i
+        assert payloads(follow) == [b"%d" % i]
+
+
+def test_an_async_follower_goes_on_with_the_next_writer(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    aof2.Aof.open(path).close()
+
+    async def main() -> None:
+        follow = aof2.open(path).follow(timeout=DEADLINE_S)
+        for i in range(2):
+            waiting = asyncio.ensure_future(anext(follow))
+            await asyncio.sleep(0)
+            with aof2.Aof.open(path) as log:
+                log.append(b"%d" % i)
+            assert bytes(await waiting) == b"%d" % i
+        short = aof2.open(path).follow(timeout=0.01)
+        before = time.monotonic()
+        assert [record async for record in short] == []
+        assert time.monotonic() - before >= 0.01
+        ending = aof2.open(path).follow("earliest", until_closed=True)
+        assert [bytes(record) async for record in ending] == [b"0", b"1"]
+
+    asyncio.run(main())
 
 
 def test_a_closed_follow_has_ended(quiet: aof2.Aof) -> None:

@@ -35,7 +35,7 @@ PLACES: list[tuple[str, object, type[Exception]]] = [
     ("start", b"earliest", TypeError),
     ("start", NAIVE, ValueError),
     ("start", NAIVE.date(), TypeError),
-    ("end", "latest", TypeError),
+    ("end", "latest", ValueError),
     ("end", -1, ValueError),
     ("end", 2.0, TypeError),
     ("end", False, TypeError),

@@ -80,3 +80,41 @@ def test_an_exception_in_the_block_comes_through(tmp_path: Path) -> None:
         log = manager.open(tmp_path / "events")
         raise LookupError
     assert log.closed
+
+
+def test_the_figures_of_all_logs_are_one_exposition(tmp_path: Path) -> None:
+    """Texts of single logs behind each other repeat their TYPE lines, which is not valid."""
+    with aof2.AofManager(tiers=aof2.Tiers()) as manager:
+        paths = [tmp_path / "a" / "events", tmp_path / "b" / "events", tmp_path / 'c"\\' / "x"]
+        logs = [manager.open(path) for path in paths]
+        for count, log in enumerate(logs, start=1):
+            log.append_many([b"x"] * count)
+        manager.open(tmp_path / "closed").close()
+        text = manager.metrics_text()
+        alone = logs[0].metrics_text()
+    families: set[str] = set()
+    series: dict[str, str] = {}
+    family = ""
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split()[2]
+            assert family not in families, "said once, and all its samples together"
+            families.add(family)
+        elif line.startswith("# TYPE "):
+            assert line.split()[2] == family
+        else:
+            name, value = line.rsplit(" ", 1)
+            assert name.split("{")[0].removesuffix("_bucket").removesuffix("_sum").removesuffix(
+                "_count"
+            ) in (family, family.removesuffix("_bucket"))
+            assert name not in series, "every sample once"
+            series[name] = value
+    assert families == {line.split()[2] for line in alone.splitlines() if line.startswith("# HELP")}
+    assert "aof2_tier_hot_bytes" in families
+    shown = [str(path).replace("\\", "\\\\").replace('"', '\\"') for path in paths]
+    for count, (path, name) in enumerate(zip(shown, ("events", "events", "x"), strict=True), 1):
+        sample = f'aof2_appended_records_total{{path="{path}",stream="{name}"}}'
+        assert series[sample] == str(count)
+    assert not any("closed" in name for name in series)
+    with pytest.raises(aof2.Closed):
+        manager.metrics_text()

@@ -66,7 +66,7 @@ def test_another_process_follows_a_writer_to_its_end(tmp_path: Path) -> None:
             """
             import sys
             import aof2
-            follow = aof2.open(sys.argv[1]).follow("earliest")
+            follow = aof2.open(sys.argv[1]).follow("earliest", until_closed=True)
             print(next(follow).offset, flush=True)
             total = sum(1 for record in follow)
             print(total, follow.next_offset)

@@ -88,6 +88,39 @@ def test_damage_is_passed_over_when_asked(tmp_path: Path, kind: str) -> None:
         assert found == [(0, 0), (1, 0), (3, 1), (4, 1), (5, 1)]
         assert records.next_offset == 6
         assert next(records, None) is None
+        assert records.lost == 0
+        assert records.skipped_ranges == [aof2.SkippedRange((2, 3), "damaged")]
+
+
+@pytest.mark.parametrize("kind", ["scan", "follow"])
+def test_what_a_repair_gave_up_is_told_by_readers(tmp_path: Path, kind: str) -> None:
+    """Gaps were passed over without a word: the log seemed whole."""
+    damaged_log(tmp_path / "events")
+    aof2.repair(tmp_path / "events")
+    gap = [aof2.SkippedRange((2, 3), "lost")]
+    with aof2.open(tmp_path / "events") as reader:
+        records = reader.scan() if kind == "scan" else reader.follow("earliest", 6)
+        found = [(next(records).offset, records.skipped, records.lost) for _ in range(5)]
+        assert found == [(0, 0, 0), (1, 0, 0), (3, 1, 1), (4, 1, 1), (5, 1, 1)]
+        assert records.skipped_ranges == gap
+        # Only what was asked for.
+        for start, end, skipped in [(0, 2, 0), (0, 3, 1), (2, 3, 1), (2, 6, 1), (3, 6, 0)]:
+            part = reader.scan(start, end)
+            assert [r.offset for r in part] == [o for o in range(start, end) if o != 2]
+            assert (part.skipped, part.skipped_ranges) == (skipped, gap * skipped)
+
+
+@pytest.mark.parametrize("columns", [["offset", "payload"], ["offset"]])
+@pytest.mark.parametrize("verify_checksums", [True, False])
+def test_arrow_tells_it_too(tmp_path: Path, columns: list[str], verify_checksums: bool) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    damaged_log(tmp_path / "events")
+    aof2.repair(tmp_path / "events")
+    with aof2.open(tmp_path / "events") as reader:
+        scan = reader.scan_arrow(columns=columns, verify_checksums=verify_checksums)
+        assert pyarrow.table(scan)["offset"].to_pylist() == [0, 1, 3, 4, 5]
+        assert (scan.skipped, scan.lost, scan.next_offset) == (1, 1, 6)
+        assert scan.skipped_ranges == [aof2.SkippedRange((2, 3), "lost")]
 
 
 def test_checksums_are_not_looked_at_when_told_so(tmp_path: Path) -> None:

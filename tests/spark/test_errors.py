@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aof2
 import aof2.spark
@@ -111,6 +111,28 @@ def test_skipped_records_are_logged(damaged: Path, caplog: pytest.LogCaptureFixt
     list(aof2.spark.read_partition(split, format="arrow", on_corruption="skip"))
     assert "passed over" in caplog.text
     assert "stream events" in caplog.text
+
+
+def test_what_a_repair_gave_up_is_counted_and_logged(
+    damaged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tasks passed over gaps without a word."""
+    (lost,) = aof2.repair(damaged).lost
+    start, end = lost.records
+    for format in ("arrow", "records"):
+        caplog.clear()
+        splits = aof2.spark.partitions(damaged, minPartitions=4)
+        readers: list[Any] = [aof2.spark.read_partition(s, format=format) for s in splits]
+        for reader in readers:
+            for _ in reader:
+                pass
+        assert sum(reader.skipped for reader in readers) == end - start
+        assert sum(reader.lost for reader in readers) == end - start
+        (message,) = [record.getMessage() for record in caplog.records]
+        assert message == (
+            f"stream events: passed over {end - start} records that were lost before the log "
+            f"was repaired: {start} to {end - 1}"
+        )
 
 
 def test_a_typed_error_reaches_whoever_reads_splits(damaged: Path) -> None:

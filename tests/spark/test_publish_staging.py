@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import aof2
+import pyarrow as pa
 import pytest
 from aof2.spark.incoming import InvalidRows, Place, StreamRows
 from aof2.spark.publish import Publisher
@@ -156,6 +157,17 @@ def test_any_stream_name_stays_in_its_directory_and_is_read_back(
 def test_names_that_no_log_can_have_are_refused(tmp_path: Path, stream: str) -> None:
     with pytest.raises(InvalidRows, match="stream"):
         stage(tmp_path / "t", [b"x"], stream=stream)
+    assert staged_names(tmp_path / "t") == []
+
+
+def test_timestamps_past_the_year_9999_are_refused(tmp_path: Path) -> None:
+    times = pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", tz="UTC"))
+    rows = StreamRows(None, batch([b"a", b"b"], timestamp=times))
+    with (
+        pytest.raises(InvalidRows, match=r"batch 2: .*row 1: column .timestamp.*9999"),
+        Attempt(WriteOptions(tmp_path / "t"), 0, 0) as attempt,
+    ):
+        attempt.append(Place(0, 2), rows)
     assert staged_names(tmp_path / "t") == []
 
 

@@ -154,13 +154,20 @@ pub enum AofError {
     /// No record has this id.
     #[error("there is no record {0}")]
     NoSuchRecord(RecordId),
+    /// The record with this id is appended, but not durable yet, and only durable ones
+    /// were asked for.
+    #[error("record {0} is appended, but not durable yet; {NOT_DURABLE_REMEDY}")]
+    NotDurable(RecordId),
     /// The offset is at or past the end of what this reader may see.
-    #[error("offset {offset} is past the end: the next one will be {end}")]
+    #[error("{}", past_end(*offset, *end, *is_appended))]
     PastEnd {
         /// Offset asked for.
         offset: u64,
         /// First offset that is not readable yet.
         end: u64,
+        /// Whether the record is appended, but not durable yet, and only durable ones
+        /// were asked for.
+        is_appended: bool,
     },
     /// Another handle is writing to this log.
     #[error("{} is being written by process {pid}; a log has one writer", path.display())]
@@ -239,6 +246,19 @@ pub enum AofError {
         /// What is allowed.
         reason: String,
     },
+}
+
+const NOT_DURABLE_REMEDY: &str =
+    "flush the log, wait until it is durable, or read with visibility \"appended\"";
+
+fn past_end(offset: u64, end: u64, is_appended: bool) -> String {
+    match is_appended {
+        true => format!(
+            "record {offset} is appended, but not durable yet: only records below {end} are; \
+             {NOT_DURABLE_REMEDY}"
+        ),
+        false => format!("offset {offset} is past the end: the next one will be {end}"),
+    }
 }
 
 impl From<ObjectError> for AofError {

@@ -35,13 +35,13 @@ mod sync;
 mod tier;
 
 pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
-pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId};
+pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
 pub use log::{
     Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
-    Follow, HistogramSnapshot, Hydrate, Layout, Level, MetricsSnapshot, OffsetRun, OnCorruption,
-    Payload, Position, Record, RecordRef, Residency, RetentionAction, RetentionPolicy,
-    RetentionReport, Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo, SegmentListing, Start,
-    Visibility, Watermarks,
+    Follow, HistogramSnapshot, Hydrate, KeptReason, KeptSegment, Layout, Level, MetricsSnapshot,
+    OffsetRun, OnCorruption, Payload, Position, Record, RecordRef, Residency, RetentionAction,
+    RetentionPolicy, RetentionReport, Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo,
+    SegmentListing, SkipReason, SkippedRange, Start, Visibility, Watermarks, timestamp_refusal,
 };
 pub use log::{Disagreement, compare_manifest};
 pub use log::{

@@ -407,7 +407,8 @@ fn tasks_append_flush_and_follow_on_the_callers_runtime() {
     let log = manager.open(small(&root)).unwrap();
     rt.block_on(in_time(async {
         let mut follow = log.follow(ScanOptions::default()).unwrap();
-        let mut elsewhere = AofReader::open(&root).unwrap().follow(ScanOptions::default()).unwrap();
+        let reader = AofReader::open(&root).unwrap();
+        let mut elsewhere = reader.follow(ScanOptions::default()).unwrap().until_closed();
         let follower = tokio::spawn(async move {
             let mut records = Vec::new();
             while let Some(record) = follow.next_record_async().await.unwrap() {

@@ -429,7 +429,7 @@ fn read_some(root: &Path, end: u64) {
         reader.watermarks().unwrap(),
         Watermarks { appended: end, durable: end, archived: 0 }
     );
-    let mut follow = reader.follow(ScanOptions::default()).unwrap();
+    let mut follow = reader.follow(ScanOptions::default()).unwrap().until_closed();
     for offset in 0..end {
         assert_eq!(follow.next_record(Some(PATIENCE)).unwrap().unwrap().offset, offset);
     }

@@ -73,7 +73,7 @@ fn hold_the_log() {
 
 fn follow_to_the_end() {
     let reader = AofReader::open(support::root()).unwrap();
-    let mut follow = reader.follow(ScanOptions::default()).unwrap();
+    let mut follow = reader.follow(ScanOptions::default()).unwrap().until_closed();
     tell(format_args!("following"));
     let mut expected = 0;
     while let Some(record) = follow.next_record(Some(PATIENCE)).unwrap() {

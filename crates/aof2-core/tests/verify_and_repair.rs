@@ -125,8 +125,45 @@ fn repair_loses(
     let left = without(model, gone.iter().copied());
     assert_eq!(report.verify.record_count, left.len() as u64);
     assert_eq!(read_all(path, Visibility::Appended, OnCorruption::Fail)?, left);
+    readers_tell_gaps(path, &gone)?;
     writes_on(path, format, &left, model.len() as u64)?;
     Ok(report)
+}
+
+/// Whoever reads a repaired log is told which records are missing, however it is read and
+/// wherever it begins and ends.
+fn readers_tell_gaps(path: &Path, gone: &[u64]) -> Result<()> {
+    let reader = AofReader::open(path)?;
+    let told = |start, end, on_corruption| -> Result<Vec<u64>> {
+        let visibility = Visibility::Appended;
+        let options = ScanOptions { start, end, visibility, on_corruption, ..Default::default() };
+        let mut by_record = reader.scan(options)?;
+        while by_record.next_record()?.is_some() {}
+        let mut by_batch = reader.scan(options)?;
+        while by_batch.next_batch()?.is_some() {}
+        let mut by_run = reader.scan(options)?;
+        while by_run.next_run()?.is_some() {}
+        for scan in [&by_batch, &by_run] {
+            assert_eq!(scan.skipped_ranges(), by_record.skipped_ranges());
+            assert_eq!(scan.skipped(), by_record.skipped());
+        }
+        assert_eq!(by_record.skipped(), by_record.lost());
+        let ranges = by_record.skipped_ranges();
+        assert!(ranges.iter().all(|range| range.reason == SkipReason::Lost), "{ranges:?}");
+        let offsets: Vec<u64> = ranges.iter().flat_map(|range| range.offsets.clone()).collect();
+        assert_eq!(by_record.skipped(), offsets.len() as u64);
+        Ok(offsets)
+    };
+    for on_corruption in [OnCorruption::Fail, OnCorruption::Skip] {
+        assert_eq!(told(Start::Earliest, End::Visible, on_corruption)?, gone);
+    }
+    // Tasks that share a log count each of them once.
+    let middle = gone.get(gone.len() / 2).copied().unwrap_or(1);
+    let mut parts = told(Start::Earliest, End::Offset(middle), OnCorruption::Fail)?;
+    assert!(parts.iter().all(|&offset| offset < middle));
+    parts.extend(told(Start::Offset(middle), End::Visible, OnCorruption::Fail)?);
+    assert_eq!(parts, gone);
+    Ok(())
 }
 
 fn writes_on(path: &Path, format: SegmentFormat, left: &Model, next: u64) -> Result<()> {

@@ -204,6 +204,7 @@ fn repair_loses(
     let mut left = without(model, &gone);
     assert_eq!(report.verify.record_count, left.len() as u64);
     assert_eq!(read_all(path).unwrap(), left);
+    assert_eq!(told_missing(path), gone);
     let again = repair(path).unwrap();
     assert!(again.actions.is_empty(), "repairing twice does nothing: {:?}", again.actions);
 
@@ -220,7 +221,19 @@ fn repair_loses(
     let after = verify(path).unwrap();
     assert_eq!(after.problems, [], "{:#?}", report.actions);
     assert_eq!(read_all(path).unwrap(), left);
+    assert_eq!(told_missing(path), gone, "compressed");
     report
+}
+
+/// Which records a scan says that a repair gave up.
+fn told_missing(path: &Path) -> BTreeSet<u64> {
+    let options = ScanOptions { visibility: Visibility::Appended, ..Default::default() };
+    let mut scan = AofReader::open(path).unwrap().scan(options).unwrap();
+    while scan.next_batch().unwrap().is_some() {}
+    let told: BTreeSet<u64> =
+        scan.skipped_ranges().iter().flat_map(|range| range.offsets.clone()).collect();
+    assert_eq!((scan.skipped(), scan.lost()), (told.len() as u64, told.len() as u64));
+    told
 }
 
 #[test]

@@ -15,7 +15,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use crate::arrow_rows::{Plan, Refusal, Rows};
+use crate::arrow_rows::{Plan, RecordLimits, Refusal, Rows};
 use crate::error::to_py;
 use crate::wait;
 
@@ -251,8 +251,9 @@ impl<'a> Appender<'a> {
         plan: &Plan,
     ) -> PyResult<()> {
         let first_row = self.appended.count;
-        let len_max = self.log.payload_len_max();
-        let rows = py.detach(|| checked(|| Ok(Rows::new(chunk, plan, first_row, len_max))));
+        let limits =
+            RecordLimits { payload_len_max: self.log.payload_len_max(), format: self.log.format() };
+        let rows = py.detach(|| checked(|| Ok(Rows::new(chunk, plan, first_row, limits))));
         let rows = rows?.map_err(refused)?;
         let mut row = 0;
         loop {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aof2_core::io::ForkStamp;
-use aof2_core::{Aof, AofError, AofReader, Batch, OffsetRun, OnCorruption, Scan, ScanOptions};
+use aof2_core::{
+    Aof, AofError, AofReader, Batch, OffsetRun, OnCorruption, Scan, ScanOptions, TIMESTAMP_MS_MAX,
+};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchReader,
@@ -23,10 +25,11 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyList};
 
 use crate::error::to_py;
 use crate::pool::Shelf;
+use crate::skips::Skips;
 
 /// A batch is put together from parts of at most this many bytes and records: few
 /// enough that a part is still cached when it is copied.
@@ -215,10 +218,24 @@ impl ArrowScan {
         self.progress.next_offset.load(Ordering::Acquire)
     }
 
-    /// Records passed over because they are damaged.
+    /// Records passed over: those that a repair left a gap for and, with
+    /// on_corruption="skip", damaged ones.
     #[getter]
     fn skipped(&self) -> u64 {
-        self.progress.skipped.load(Ordering::Acquire)
+        self.progress.skips.count()
+    }
+
+    /// Of the records passed over, those that a repair left a gap for.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.progress.skips.lost()
+    }
+
+    /// Which records were passed over, in order, and why. Of more than a thousand ranges,
+    /// the first ones and the last.
+    #[getter]
+    fn skipped_ranges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.progress.skips.ranges(py)
     }
 
     /// What ended the stream, if it failed. Readers of Arrow streams get its text only.
@@ -238,7 +255,7 @@ impl ArrowScan {
 #[derive(Debug)]
 struct Progress {
     next_offset: AtomicU64,
-    skipped: AtomicU64,
+    skips: Skips,
     error: Mutex<Option<AofError>>,
 }
 
@@ -288,7 +305,7 @@ impl Batches {
         let scan = source.scan(parts)?;
         let progress = Progress {
             next_offset: AtomicU64::new(scan.next_offset()),
-            skipped: AtomicU64::new(0),
+            skips: Skips::default(),
             error: Mutex::default(),
         };
         let fields: Vec<Field> = columns.iter().map(|column| column.field()).collect();
@@ -351,7 +368,8 @@ impl Batches {
             false => self.fill_from_parts(&mut rows)?,
         };
         self.progress.next_offset.store(next_offset, Ordering::Release);
-        self.progress.skipped.store(self.scan.skipped(), Ordering::Release);
+        let scan = &self.scan;
+        self.progress.skips.set(scan.skipped(), scan.lost(), scan.skipped_ranges());
         Ok((rows.len > 0).then_some(rows))
     }
 
@@ -593,11 +611,11 @@ impl Rows {
     }
 }
 
-/// The last moment that Arrow can express stands for all later ones.
+/// The last moment that a record can be given stands for all later ones, as it does for
+/// `Record.timestamp`.
 #[inline]
 fn microseconds(ms: u64) -> i64 {
-    const LAST_MS: u64 = i64::MAX as u64 / 1_000;
-    (ms.min(LAST_MS) * 1_000).cast_signed()
+    (ms.min(TIMESTAMP_MS_MAX) * 1_000).cast_signed()
 }
 
 /// The stream's name, once per row: made for the longest batch and sliced for others.

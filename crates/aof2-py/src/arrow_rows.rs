@@ -6,7 +6,7 @@
 
 use std::slice;
 
-use aof2_core::{AppendOptions, RecordFlags};
+use aof2_core::{AppendOptions, RecordFlags, SegmentFormat, timestamp_refusal};
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::{DataType, TimeUnit};
 
@@ -189,6 +189,13 @@ fn flags_kind(name: &str, data_type: &DataType) -> Result<NumberKind> {
     Ok(NumberKind { width, signed })
 }
 
+/// What a log takes as a record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordLimits {
+    pub payload_len_max: usize,
+    pub format: SegmentFormat,
+}
+
 /// The rows of one array, every one of them fit to be a record.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -205,7 +212,7 @@ impl<'a> Rows<'a> {
         array: &'a FFI_ArrowArray,
         plan: &Plan,
         first_row: u64,
-        payload_len_max: usize,
+        limits: RecordLimits,
     ) -> Result<Self> {
         let whole = Window::of(array)?;
         if plan.payload.index.is_some()
@@ -227,7 +234,7 @@ impl<'a> Rows<'a> {
         };
         let rows = Self { len: whole.len, payloads, timestamps, flags };
         for row in 0..rows.len {
-            rows.check(row, plan, payload_len_max).map_err(|refusal| match refusal {
+            rows.check(row, plan, limits).map_err(|refusal| match refusal {
                 Refusal::Row(reason) => {
                     Refusal::Row(format!("row {}: {reason}", first_row + row as u64))
                 }
@@ -237,7 +244,8 @@ impl<'a> Rows<'a> {
         Ok(rows)
     }
 
-    fn check(&self, row: usize, plan: &Plan, payload_len_max: usize) -> Result<()> {
+    fn check(&self, row: usize, plan: &Plan, limits: RecordLimits) -> Result<()> {
+        let RecordLimits { payload_len_max, format } = limits;
         let len = match self.payloads.get(row) {
             Some(payload) => payload.len(),
             None => {
@@ -250,11 +258,18 @@ impl<'a> Rows<'a> {
         if len == 0 || len > payload_len_max {
             return Err(Refusal::Row(payload_refusal(&plan.payload.name, len, payload_len_max)));
         }
-        if let (Some(column), Some((numbers, to_ms))) = (&plan.timestamp, &self.timestamps)
-            && to_ms.apply(numbers.get(row)).is_none()
-        {
-            let reason = format!("the timestamp in column {:?} is before 1970", column.name);
-            return Err(Refusal::Row(reason));
+        if let (Some(column), Some((numbers, to_ms))) = (&plan.timestamp, &self.timestamps) {
+            let name = &column.name;
+            let refusal = match to_ms.apply(numbers.get(row)) {
+                None if numbers.get(row) < 0 => {
+                    Some(format!("the timestamp in column {name:?} is before 1970"))
+                }
+                ms => timestamp_refusal(format, ms.unwrap_or(u64::MAX))
+                    .map(|reason| format!("column {name:?}: {reason}")),
+            };
+            if let Some(reason) = refusal {
+                return Err(Refusal::Row(reason));
+            }
         }
         if let (Some(column), Some(numbers)) = (&plan.flags, &self.flags)
             && u32::try_from(numbers.get(row)).is_err()

@@ -56,6 +56,10 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             "Trimmed"
         }
         AofError::NoSuchRecord(_) => "RecordNotFound",
+        AofError::NotDurable(_) => {
+            attributes.set_item("is_appended", true)?;
+            "RecordNotFound"
+        }
         AofError::NoSuchSegment(segment_id) => {
             attributes.set_item("segment_id", segment_id.as_u64())?;
             "SegmentNotFound"
@@ -64,9 +68,10 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             attributes.set_item("segment_id", segment_id.as_u64())?;
             "LastCopy"
         }
-        AofError::PastEnd { offset, end } => {
+        AofError::PastEnd { offset, end, is_appended } => {
             attributes.set_item("offset", offset)?;
             attributes.set_item("end", end)?;
+            attributes.set_item("is_appended", is_appended)?;
             "PastEnd"
         }
         AofError::Locked { path, pid } => {

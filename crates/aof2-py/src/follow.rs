@@ -8,6 +8,7 @@ use aof2_core::io::ForkStamp;
 use aof2_core::{Result, ScanOptions};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use tokio::sync::Notify;
 
 use crate::bridge::future_into_py;
@@ -79,7 +80,8 @@ impl Core {
         let record = state.ahead.pop();
         if let Some(follow) = &state.follow {
             let next_offset = state.ahead.next_offset().unwrap_or(follow.next_offset());
-            self.progress.set(next_offset, follow.skipped());
+            self.progress.set_next(next_offset);
+            self.progress.skips.set(follow.skipped(), follow.lost(), follow.skipped_ranges());
         }
         record
     }
@@ -156,8 +158,16 @@ impl Core {
 }
 
 impl Follow {
-    pub fn open(source: &Source, options: ScanOptions, timeout: Option<Duration>) -> Result<Self> {
-        let follow = source.follow(read_ahead_options(options))?;
+    pub fn open(
+        source: &Source,
+        options: ScanOptions,
+        timeout: Option<Duration>,
+        until_closed: bool,
+    ) -> Result<Self> {
+        let mut follow = source.follow(read_ahead_options(options))?;
+        if until_closed {
+            follow = follow.until_closed();
+        }
         let progress = Progress::at(follow.next_offset());
         let state = State { follow: Some(follow), ahead: ReadAhead::default() };
         Ok(Self {
@@ -181,10 +191,24 @@ impl Follow {
         self.core.progress.next_offset()
     }
 
-    /// Records passed over because they are damaged (with on_corruption="skip").
+    /// Records passed over: those that a repair left a gap for and, with
+    /// on_corruption="skip", damaged ones.
     #[getter]
     fn skipped(&self) -> u64 {
-        self.core.progress.skipped()
+        self.core.progress.skips.count()
+    }
+
+    /// Of the records passed over, those that a repair left a gap for.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.core.progress.skips.lost()
+    }
+
+    /// Which records were passed over, in order, and why. Of more than a thousand ranges,
+    /// the first ones and the last.
+    #[getter]
+    fn skipped_ranges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.core.progress.skips.ranges(py)
     }
 
     /// Ends the iteration, also for those who wait for it, and lets go of the segment.

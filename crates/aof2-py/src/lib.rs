@@ -29,6 +29,7 @@ mod records;
 mod report;
 mod scan;
 mod scrub;
+mod skips;
 mod source;
 mod tiers;
 mod time;

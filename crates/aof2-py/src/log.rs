@@ -145,15 +145,17 @@ impl ReadableLog {
 
     /// The record with this id.
     ///
-    /// Only durable records are read unless visibility is "appended". Raises
-    /// `RecordNotFound`, `Trimmed` or `Corrupt`.
+    /// The writer's own handle reads what it has appended, other handles only durable
+    /// records; visibility="durable" or "appended" says otherwise. Raises
+    /// `RecordNotFound`, which says whether the record is only not durable yet, `Trimmed`
+    /// or `Corrupt`.
     ///
     /// >>> rid = log.append(b"hello")
-    /// >>> bytes(log.read(rid, visibility="appended"))
+    /// >>> bytes(log.read(rid))
     /// b'hello'
     #[pyo3(
         signature = (id, *, visibility = None),
-        text_signature = "($self, id, *, visibility='durable')"
+        text_signature = "($self, id, *, visibility=None)"
     )]
     fn read(
         &self,
@@ -163,21 +165,21 @@ impl ReadableLog {
     ) -> PyResult<Record> {
         let source = self.source()?;
         let id = RecordId::of("id", id)?;
-        let visibility = options::visibility(&visibility)?;
+        let visibility = options::visibility_of_read(&visibility, &source)?;
         py.detach(|| source.read(id, visibility)).map(Into::into).map_err(to_py)
     }
 
     /// The record with this logical offset.
     ///
-    /// Raises `PastEnd`, `Trimmed` or `Corrupt`.
+    /// Sees what `read` sees. Raises `PastEnd`, which says whether the record is only not
+    /// durable yet, `Trimmed` or `Corrupt`.
     ///
     /// >>> ids = log.append_many([b"a", b"b"])
-    /// >>> log.flush()
     /// >>> bytes(log.read_offset(1))
     /// b'b'
     #[pyo3(
         signature = (offset, *, visibility = None),
-        text_signature = "($self, offset, *, visibility='durable')"
+        text_signature = "($self, offset, *, visibility=None)"
     )]
     fn read_offset(
         &self,
@@ -187,7 +189,7 @@ impl ReadableLog {
     ) -> PyResult<Record> {
         let source = self.source()?;
         let offset = unsigned("offset", offset)?;
-        let visibility = options::visibility(&visibility)?;
+        let visibility = options::visibility_of_read(&visibility, &source)?;
         py.detach(|| source.read_offset(offset, visibility)).map(Into::into).map_err(to_py)
     }
 
@@ -201,7 +203,7 @@ impl ReadableLog {
     /// b'hello'
     #[pyo3(
         signature = (id, *, visibility = None),
-        text_signature = "($self, id, *, visibility='durable')"
+        text_signature = "($self, id, *, visibility=None)"
     )]
     fn try_read(
         &self,
@@ -211,7 +213,7 @@ impl ReadableLog {
     ) -> PyResult<Record> {
         let source = self.source()?;
         let id = RecordId::of("id", id)?;
-        let visibility = options::visibility(&visibility)?;
+        let visibility = options::visibility_of_read(&visibility, &source)?;
         py.detach(|| source.try_read(id, visibility)).map(Into::into).map_err(to_py)
     }
 
@@ -223,7 +225,7 @@ impl ReadableLog {
     /// b'b'
     #[pyo3(
         signature = (offset, *, visibility = None),
-        text_signature = "($self, offset, *, visibility='durable')"
+        text_signature = "($self, offset, *, visibility=None)"
     )]
     fn try_read_offset(
         &self,
@@ -233,7 +235,7 @@ impl ReadableLog {
     ) -> PyResult<Record> {
         let source = self.source()?;
         let offset = unsigned("offset", offset)?;
-        let visibility = options::visibility(&visibility)?;
+        let visibility = options::visibility_of_read(&visibility, &source)?;
         py.detach(|| source.try_read_offset(offset, visibility)).map(Into::into).map_err(to_py)
     }
 
@@ -266,9 +268,13 @@ impl ReadableLog {
     /// The records from `start` up to but not including `end`, in order.
     ///
     /// Both are an offset, a `RecordId` or an aware datetime; `start` may be "earliest"
-    /// or "latest", `end` None for whatever is there when the scan arrives. Damaged
-    /// records raise `Corrupt`, or are passed over and counted with
-    /// on_corruption="skip".
+    /// or "latest", `end` "now". Whatever the end, the scan ends behind the last record that
+    /// is visible when it starts, also if its consumer appends to the same log; `follow`
+    /// goes on. Only durable records are visible unless visibility is "appended".
+    ///
+    /// Damaged records raise `Corrupt`, or are passed over with on_corruption="skip". Those
+    /// that a repair left a gap for are always passed over. Both are counted: `skipped` of
+    /// the scan, `skipped_ranges` for which.
     ///
     /// Segments that are warm or cold are read where they are with hydrate="never"; with
     /// "always" they come back to the hot tier first, within its budget; with "auto" one
@@ -303,23 +309,27 @@ impl ReadableLog {
 
     /// The records from `start` on, and then those that come: waits at the end.
     ///
-    /// Ends when the writer closes the log, at `end`, or after `timeout` seconds without
-    /// a new record. Works with `for` and with `async for`.
+    /// Ends at `end`, or when no record came for `timeout` seconds. It goes on when a
+    /// writer closes the log and another one opens it, but with until_closed=True it ends
+    /// when the log is closed and everything was read. One that the writer's own handle
+    /// made ends when that handle is closed. Works with `for` and with `async for`.
     ///
     /// >>> follow = log.follow(timeout=10)
     /// >>> rid = log.append(b"news")
     /// >>> bytes(next(follow))
     /// b'news'
     #[pyo3(
-        signature = (start = None, end = None, *, timeout = None, visibility = None, on_corruption = None),
-        text_signature = "($self, start='latest', end=None, *, timeout=None, visibility='durable', on_corruption='fail')"
+        signature = (start = None, end = None, *, timeout = None, until_closed = None, visibility = None, on_corruption = None),
+        text_signature = "($self, start='latest', end=None, *, timeout=None, until_closed=False, visibility='durable', on_corruption='fail')"
     )]
+    #[allow(clippy::too_many_arguments)]
     fn follow(
         &self,
         py: Python<'_>,
         start: Maybe<'_>,
         end: Maybe<'_>,
         timeout: Maybe<'_>,
+        until_closed: Maybe<'_>,
         visibility: Maybe<'_>,
         on_corruption: Maybe<'_>,
     ) -> PyResult<Follow> {
@@ -327,13 +337,15 @@ impl ReadableLog {
         let first = options::start(&start, Start::Latest)?;
         let options = options::scan_options(first, &end, &visibility, &on_corruption)?;
         let timeout = self::timeout(&timeout)?;
-        py.detach(|| Follow::open(&source, options, timeout)).map_err(to_py)
+        let until_closed = flag_or("until_closed", &until_closed, false)?;
+        py.detach(|| Follow::open(&source, options, timeout, until_closed)).map_err(to_py)
     }
 
     /// The records as Arrow record batches, for anything that takes an Arrow stream.
     ///
     /// The columns, in the order asked for: stream, segment_id, offset, record_id,
-    /// timestamp, flags, payload; by default all but stream. Only these are computed.
+    /// timestamp, flags, payload; by default all but stream. Only these are computed. What
+    /// is read, and what is passed over, is as in `scan`.
     ///
     /// >>> import pyarrow
     /// >>> ids = log.append_many([b"a", b"b"])

@@ -100,6 +100,21 @@ impl AofManager {
         Ok(self.manager.open_streams())
     }
 
+    /// The figures of all open logs in the Prometheus text format, as one exposition: the
+    /// texts of single logs behind each other would not be valid. Every sample has the
+    /// labels `path`, the log's directory, and `stream`, its name.
+    ///
+    /// >>> import aof2
+    /// >>> with aof2.AofManager() as manager:
+    /// ...     logs = [manager.open(f"data/{name}") for name in ("orders", "clicks")]
+    /// ...     text = manager.metrics_text()
+    /// >>> text.count("# TYPE aof2_segments gauge"), text.count("\naof2_segments{")
+    /// (1, 2)
+    fn metrics_text(&self, py: Python<'_>) -> PyResult<String> {
+        let manager = self.live()?;
+        Ok(py.detach(|| manager.to_prometheus()))
+    }
+
     /// Closes every log of this manager. Raises the first error, after trying all of them.
     ///
     /// >>> import aof2

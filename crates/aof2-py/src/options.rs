@@ -6,6 +6,7 @@ use pyo3::types::{PyDateTime, PyString};
 
 use crate::args::{Maybe, unsigned, word, word_or, wrong_type, wrong_value};
 use crate::id::RecordId;
+use crate::source::Source;
 use crate::time::from_datetime;
 
 /// `"earliest"`, `"latest"`, an offset, a `RecordId` or a moment.
@@ -28,18 +29,22 @@ pub fn start(given: &Maybe<'_>, default: Start) -> PyResult<Start> {
     })
 }
 
-/// Nothing, an offset, a `RecordId` or a moment; the end is not included.
+/// Nothing, `"now"`, an offset, a `RecordId` or a moment; the end is not included.
 pub fn end(given: &Maybe<'_>) -> PyResult<End> {
     let Some(given) = given else { return Ok(End::Visible) };
+    if given.is_instance_of::<PyString>() {
+        return word("end", given, &[("now", End::Now)])
+            .map_err(|_| wrong_value("end", "\"now\" or a place in the log", given));
+    }
     if let Ok(id) = given.cast::<RecordId>() {
         return Ok(End::Id(id.get().core()));
     }
     if let Ok(moment) = given.cast::<PyDateTime>() {
         return from_datetime("end", moment).map(End::Timestamp);
     }
-    unsigned("end", given)
-        .map(End::Offset)
-        .map_err(|error| explain(error, "end", "None, an int, RecordId or datetime", given))
+    unsigned("end", given).map(End::Offset).map_err(|error| {
+        explain(error, "end", "None, \"now\", an int, RecordId or datetime", given)
+    })
 }
 
 /// Milliseconds since the epoch, or a moment.
@@ -62,8 +67,21 @@ fn explain(error: PyErr, name: &str, expected: &str, given: &Bound<'_, PyAny>) -
 
 /// `"durable"` or `"appended"`.
 pub fn visibility(given: &Maybe<'_>) -> PyResult<Visibility> {
+    visibility_or(given, Visibility::Durable)
+}
+
+/// The same for a read of one record: the writer's own handle sees what it appended.
+pub fn visibility_of_read(given: &Maybe<'_>, source: &Source) -> PyResult<Visibility> {
+    let default = match source {
+        Source::Writer(_) => Visibility::Appended,
+        Source::Reader(_) => Visibility::Durable,
+    };
+    visibility_or(given, default)
+}
+
+fn visibility_or(given: &Maybe<'_>, default: Visibility) -> PyResult<Visibility> {
     let words = [("durable", Visibility::Durable), ("appended", Visibility::Appended)];
-    word_or("visibility", given, &words, Visibility::Durable)
+    word_or("visibility", given, &words, default)
 }
 
 /// `"fail"` or `"skip"`.

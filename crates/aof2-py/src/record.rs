@@ -119,7 +119,8 @@ impl Record {
         self.timestamp_ms
     }
 
-    /// When it was appended, as an aware datetime in UTC.
+    /// When it was appended, as an aware datetime in UTC. The last millisecond of the year
+    /// 9999 stands for all later ones, which earlier versions took; `timestamp_ms` is exact.
     #[getter]
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_datetime(py, self.timestamp_ms)

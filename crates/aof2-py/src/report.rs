@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use aof2_core::{
-    HistogramSnapshot, LostRange, MetricsSnapshot, Problem, ProblemKind, RepairReport,
+    HistogramSnapshot, KeptSegment, LostRange, MetricsSnapshot, Problem, ProblemKind, RepairReport,
     RetentionReport, SegmentCheck, SegmentFormat, SegmentInfo, Severity, TierStatus, VerifyReport,
     Watermarks,
 };
@@ -102,7 +102,16 @@ pub fn retention<'py>(py: Python<'py>, report: &RetentionReport) -> Built<'py> {
         .set("bytes", report.bytes)?
         .set("earliest_offset", report.earliest_offset)?
         .set("held_back", report.held_back)?
+        .set("kept", report.kept.map(|kept| kept_segment(py, kept)).transpose()?)?
         .build("RetentionReport")
+}
+
+fn kept_segment(py: Python<'_>, kept: KeptSegment) -> Built<'_> {
+    Fields::new(py)
+        .set("segment_id", kept.segment_id)?
+        .set("reason", kept.reason.as_str())?
+        .set("last_timestamp_ms", kept.last_timestamp_ms)?
+        .build("KeptSegment")
 }
 
 /// How far verifying has got.
@@ -237,6 +246,7 @@ pub fn metrics<'py>(
         .set("blocked_rollover", m.blocked_rollover)?
         .set("blocked_flush", m.blocked_flush)?
         .set("corrupt_reads", m.corrupt_reads)?
+        .set("retention_in_future", m.retention_in_future)?
         .set("recovery_ns", m.recovery_ns)?
         .set("recovery_truncated_bytes", m.recovery_truncated_bytes)?
         .set("poisoned", m.poisoned)?
@@ -250,13 +260,13 @@ pub fn metrics<'py>(
     Ok(figures.0)
 }
 
-/// Quantiles are upper bounds: powers of two.
+/// Quantiles are upper bounds, powers of two; the largest value is exact.
 fn histogram<'py>(py: Python<'py>, h: &HistogramSnapshot) -> PyResult<Bound<'py, PyDict>> {
     let figures = Fields::new(py)
         .set("count", h.count)?
         .set("sum", h.sum)?
         .set("p50", h.quantile(0.5))?
         .set("p99", h.quantile(0.99))?
-        .set("max", h.quantile(1.0))?;
+        .set("max", h.max)?;
     Ok(figures.0)
 }

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aof2_core::io::ForkStamp;
 use aof2_core::{Result, ScanOptions};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::error::to_py;
 use crate::record::Record;
 use crate::records::{ReadAhead, read_ahead_options};
+use crate::skips::Skips;
 use crate::source::{Source, check_not_forked};
 use crate::turn::Shared;
 use crate::wait;
@@ -18,25 +20,20 @@ use crate::wait;
 #[derive(Default)]
 pub struct Progress {
     next_offset: AtomicU64,
-    skipped: AtomicU64,
+    pub skips: Skips,
 }
 
 impl Progress {
     pub fn at(next_offset: u64) -> Self {
-        Self { next_offset: next_offset.into(), skipped: 0.into() }
+        Self { next_offset: next_offset.into(), skips: Skips::default() }
     }
 
-    pub fn set(&self, next_offset: u64, skipped: u64) {
+    pub fn set_next(&self, next_offset: u64) {
         self.next_offset.store(next_offset, Ordering::Relaxed);
-        self.skipped.store(skipped, Ordering::Relaxed);
     }
 
     pub fn next_offset(&self) -> u64 {
         self.next_offset.load(Ordering::Relaxed)
-    }
-
-    pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
     }
 }
 
@@ -70,8 +67,9 @@ impl Scan {
 
     fn pop(&self, state: &mut State) -> Option<aof2_core::Record> {
         let record = state.ahead.pop();
-        let next_offset = state.ahead.next_offset().unwrap_or(state.scan.next_offset());
-        self.progress.set(next_offset, state.scan.skipped());
+        let scan = &state.scan;
+        self.progress.set_next(state.ahead.next_offset().unwrap_or(scan.next_offset()));
+        self.progress.skips.set(scan.skipped(), scan.lost(), scan.skipped_ranges());
         record
     }
 }
@@ -84,10 +82,24 @@ impl Scan {
         self.progress.next_offset()
     }
 
-    /// Records passed over because they are damaged (with on_corruption="skip").
+    /// Records passed over: those that a repair left a gap for and, with
+    /// on_corruption="skip", damaged ones.
     #[getter]
     fn skipped(&self) -> u64 {
-        self.progress.skipped()
+        self.progress.skips.count()
+    }
+
+    /// Of the records passed over, those that a repair left a gap for.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.progress.skips.lost()
+    }
+
+    /// Which records were passed over, in order, and why. Of more than a thousand ranges,
+    /// the first ones and the last.
+    #[getter]
+    fn skipped_ranges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.progress.skips.ranges(py)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -1,5 +1,6 @@
 //! Milliseconds since the epoch and Python's `datetime`.
 
+use aof2_core::TIMESTAMP_MS_MAX;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,10 +18,11 @@ fn epoch<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyDateTime>> {
     Ok(made.bind(py))
 }
 
-/// The moment as an aware `datetime` in UTC; `OverflowError` past the year 9999.
+/// The moment as an aware `datetime` in UTC. The last one that a record can be given
+/// stands for all later ones, which writers took once.
 pub fn to_datetime(py: Python<'_>, timestamp_ms: u64) -> PyResult<Bound<'_, PyAny>> {
-    // Past what a timedelta takes, so that Python raises its own error.
-    let days = i32::try_from(timestamp_ms / DAY_MS).unwrap_or(i32::MAX);
+    let timestamp_ms = timestamp_ms.min(TIMESTAMP_MS_MAX);
+    let days = (timestamp_ms / DAY_MS) as i32;
     let rest_ms = (timestamp_ms % DAY_MS) as i32;
     let delta = PyDelta::new(py, days, rest_ms / 1000, rest_ms % 1000 * 1000, false)?;
     epoch(py)?.add(delta)

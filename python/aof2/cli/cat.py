@@ -18,7 +18,7 @@ from aof2.cli.options import (
 )
 from aof2.cli.output import Output
 from aof2.cli.payloads import RecordFormat
-from aof2.cli.reading import fail_if_skipped, on_corruption, visibility, write_records
+from aof2.cli.reading import Missing, on_corruption, visibility, write_records
 
 if TYPE_CHECKING:
     from aof2._types import EndLike, StartLike
@@ -67,8 +67,9 @@ def command(
         )
         # More than there can ever be is all of them.
         count = None if limit is None else min(limit, sys.maxsize)
-        write_records(islice(scan, count), encoding, Output(as_json=as_json).bytes)
-        fail_if_skipped(scan.skipped)
+        out = Output(as_json=as_json)
+        write_records(islice(scan, count), encoding, out.bytes)
+        Missing().add(scan).tell(out)
 
 
 def record_format(

@@ -159,9 +159,11 @@ def _of_log(error: BaseException) -> Failure:
             return Failure(ExitCode.NOT_FOUND, "trimmed", message, hint, details)
         case aof2.PastEnd():
             hint = "aof2 info shows the range of offsets"
+            hint = "--appended shows what is not durable yet" if error.is_appended else hint
             return Failure(ExitCode.NOT_FOUND, "past_end", message, hint, details)
         case aof2.RecordNotFound():
             hint = "ids come from append --ids and cat --json"
+            hint = "--appended shows what is not durable yet" if error.is_appended else hint
             return Failure(ExitCode.NOT_FOUND, "no_such_record", message, hint, details)
         case aof2.SegmentNotFound():
             hint = "aof2 segments lists them, aof2 seal closes the active one"

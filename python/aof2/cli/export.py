@@ -10,7 +10,7 @@ from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, json_option, log_argument, range_options, reading_options
 from aof2.cli.output import Output
 from aof2.cli.payloads import RecordFormat
-from aof2.cli.reading import fail_if_skipped, on_corruption, visibility, write_records
+from aof2.cli.reading import Missing, on_corruption, visibility, write_records
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
@@ -62,29 +62,31 @@ def command(
     }
     with open_reader(log) as reader, whole_file(file, force=force) as stream:
         write = _write_parquet if chosen == "parquet" else _write_json_lines
-        count, skipped = write(reader, start, end, options, stream)
+        count, missing = write(reader, start, end, options, stream)
     if file != "-":
-        _report(out, file, chosen, count, skipped)
-    fail_if_skipped(skipped)
+        _report(out, file, chosen, count, missing)
+    missing.tell(out)
 
 
 def _write_json_lines(
     reader: "Reader", start: Any, end: Any, options: dict[str, Any], stream: BinaryIO
-) -> tuple[int, int]:
+) -> tuple[int, Missing]:
     scan = reader.scan(start, end, **options)
-    return write_records(scan, RecordFormat("json"), stream), scan.skipped
+    count = write_records(scan, RecordFormat("json"), stream)
+    return count, Missing().add(scan)
 
 
 def _write_parquet(
     reader: "Reader", start: Any, end: Any, options: dict[str, Any], stream: BinaryIO
-) -> tuple[int, int]:
+) -> tuple[int, Missing]:
     from aof2.cli import parquet
 
     scan = reader.scan_arrow(start, end, columns=parquet.COLUMNS, **options)
-    return parquet.write(scan, stream), scan.skipped
+    count = parquet.write(scan, stream)
+    return count, Missing().add(scan)
 
 
-def _report(out: Output, file: str, file_format: str, count: int, skipped: int) -> None:
+def _report(out: Output, file: str, file_format: str, count: int, missing: Missing) -> None:
     size = Path(file).stat().st_size
     if out.as_json:
         out.object(
@@ -93,7 +95,8 @@ def _report(out: Output, file: str, file_format: str, count: int, skipped: int) 
                 "format": file_format,
                 "record_count": count,
                 "file_bytes": size,
-                "skipped": skipped,
+                "skipped": missing.skipped,
+                "lost": missing.lost,
             }
         )
     else:

@@ -99,6 +99,15 @@ class Output:
             sys.stdout.flush()
             print(one_line(text), file=sys.stderr)
 
+    def warn(self, kind: str, message: str, details: dict[str, Any]) -> None:
+        """Tell on stderr what the result alone would hide; with ``--json`` as JSON."""
+        sys.stdout.flush()
+        if self.as_json:
+            warning = {"kind": kind, "message": message, **details}
+            print(json_line({"warning": warning}).decode(), end="", file=sys.stderr)
+        else:
+            print(f"warning: {one_line(message)}", file=sys.stderr)
+
     def flush(self) -> None:
         """Show what was written."""
         sys.stdout.flush()

@@ -1,19 +1,24 @@
 """Printing records, for ``cat``, ``tail`` and ``export``."""
 
-from typing import TYPE_CHECKING, BinaryIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from aof2.cli.errors import CommandError, ExitCode
+from aof2.cli.output import Output
 from aof2.cli.units import plural
+from aof2.cli.verify import records_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aof2 import Record
+    from aof2 import ArrowScan, Follow, Record, Scan, SkippedRange
     from aof2._types import OnCorruption, Visibility
     from aof2.cli.payloads import RecordFormat
 
 #: Bytes gathered before they are written: one write for many small records.
 _WRITE_BYTES = 1 << 16
+#: More ranges than these are only counted; JSON has them all.
+_RANGES_SHOWN = 8
 
 
 def write_records(records: "Iterable[Record]", encoding: "RecordFormat", out: BinaryIO) -> int:
@@ -36,19 +41,52 @@ def write_records(records: "Iterable[Record]", encoding: "RecordFormat", out: Bi
     return count
 
 
-def fail_if_skipped(skipped: int) -> None:
-    """Fail with exit code 5 if a scan passed over damage.
+@dataclass
+class Missing:
+    """What scans passed over."""
 
-    All that is intact was printed, and that was not all there had been.
-    """
-    if skipped:
-        raise CommandError(
-            ExitCode.CORRUPT,
-            "skipped",
-            f"{plural(skipped, 'damaged record')} skipped",
-            "aof2 verify shows where",
-            skipped=skipped,
-        )
+    skipped: int = 0
+    lost: int = 0
+    ranges: "list[SkippedRange]" = field(default_factory=list)
+
+    def add(self, scan: "Scan | Follow | ArrowScan") -> "Missing":
+        """Take in what one of them passed over."""
+        self.skipped += scan.skipped
+        self.lost += scan.lost
+        self.ranges += scan.skipped_ranges
+        return self
+
+    def tell(self, out: Output) -> None:
+        """Warn about what a repair gave up; fail with exit code 5 if damage was skipped.
+
+        All that is intact was printed, and that was not all there had been.
+        """
+        damaged = self.skipped - self.lost
+        if damaged:
+            message = f"{plural(damaged, 'damaged record')} skipped: {self._text('damaged')}"
+            message += f"; {self._lost_text()}" if self.lost else ""
+            hint = "aof2 verify shows where"
+            raise CommandError(ExitCode.CORRUPT, "skipped", message, hint, **self._details())
+        self.warn(out)
+
+    def warn(self, out: Output) -> None:
+        """Warn about what a repair gave up."""
+        if self.lost:
+            out.warn("lost", self._lost_text(), self._details())
+
+    def _lost_text(self) -> str:
+        what = plural(self.lost, "record")
+        return f"{what} missing, lost before the log was repaired: {self._text('lost')}"
+
+    def _details(self) -> dict[str, Any]:
+        ranges = [{"records": list(r.records), "reason": r.reason} for r in self.ranges]
+        return {"skipped": self.skipped, "lost": self.lost, "ranges": ranges}
+
+    def _text(self, reason: str) -> str:
+        shown = [records_text(*each.records) for each in self.ranges if each.reason == reason]
+        more = len(shown) - _RANGES_SHOWN
+        text = ", ".join(shown[:_RANGES_SHOWN])
+        return f"{text}, and {plural(more, 'more range')}" if more > 0 else text
 
 
 def visibility(with_appended: bool) -> "Visibility":

@@ -1,7 +1,6 @@
 """``aof2 tail``: the last records, and those that come."""
 
-import time
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import click
 
@@ -9,17 +8,21 @@ from aof2.cli.cat import record_format
 from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, format_options, json_option, log_argument, reading_options
 from aof2.cli.output import Output
-from aof2.cli.reading import fail_if_skipped, on_corruption, visibility, write_records
+from aof2.cli.reading import Missing, on_corruption, visibility, write_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aof2 import Reader, Record
+    from aof2 import Record
     from aof2._types import OnCorruption, Visibility
     from aof2.cli.payloads import RecordFormat
 
-#: How often a log without a writer is looked at for a new one.
-_REOPEN_SECONDS = 0.2
+
+class _How(TypedDict):
+    """Options of a scan and of a follower."""
+
+    visibility: "Visibility"
+    on_corruption: "OnCorruption"
 
 
 @click.command(
@@ -62,67 +65,33 @@ def command(
     it with exit code 130. Only durable records are shown, unless --appended is given.
     """
     encoding = record_format(as_json=as_json, **formatting)
-    out = Output(as_json=as_json).bytes
-    seen = visibility(with_appended)
+    output = Output(as_json=as_json)
+    out = output.bytes
+    how: _How = {
+        "visibility": visibility(with_appended),
+        "on_corruption": on_corruption(skip_damage),
+    }
     with open_reader(log) as reader:
         marks = reader.watermarks()
-        end = marks.appended if seen == "appended" else marks.durable
-        start = max(reader.earliest_offset(), end - count)
-        follower = _Follower(reader, start, seen, on_corruption(skip_damage))
-        write_records(follower.until(end), encoding, out)
+        end = marks.appended if with_appended else marks.durable
+        scan = reader.scan(max(reader.earliest_offset(), end - count), end, **how)
+        write_records(scan, encoding, out)
         out.flush()
+        missing = Missing().add(scan)
         if follow:
-            _print_each(follower.follow(until_closed), encoding, out)
-        fail_if_skipped(follower.skipped)
+            # Those that were written meanwhile come first. Damage may have led behind the end.
+            start = max(end, scan.next_offset)
+            following = reader.follow(start, until_closed=until_closed, **how)
+            try:
+                _print_each(following, encoding, out)
+            except KeyboardInterrupt:
+                missing.add(following).warn(output)
+                raise
+            missing.add(following)
+        missing.tell(output)
 
 
 def _print_each(records: "Iterator[Record]", encoding: "RecordFormat", out: BinaryIO) -> None:
     for record in records:
         out.write(encoding.encode(record))
         out.flush()
-
-
-class _Follower:
-    """Reads on where it stopped, however often the writer comes and goes."""
-
-    def __init__(
-        self,
-        reader: "Reader",
-        start: int,
-        visibility: "Visibility",
-        on_corruption: "OnCorruption",
-    ) -> None:
-        self._reader = reader
-        self._next = start
-        self._visibility = visibility
-        self._on_corruption = on_corruption
-        self.skipped = 0
-
-    def until(self, end: int) -> "Iterator[Record]":
-        """Read what there is before this offset."""
-        scan = self._reader.scan(
-            self._next, end, visibility=self._visibility, on_corruption=self._on_corruption
-        )
-        yield from scan
-        self._next = max(end, scan.next_offset)
-        self.skipped += scan.skipped
-
-    def follow(self, until_closed: bool) -> "Iterator[Record]":
-        """Read what comes."""
-        while True:
-            follow = self._reader.follow(
-                self._next, visibility=self._visibility, on_corruption=self._on_corruption
-            )
-            yield from follow
-            # Without a timeout it ends only when the writer has closed the log.
-            self._next = follow.next_offset
-            self.skipped += follow.skipped
-            if until_closed:
-                return
-            # The next writer may have come and gone between two looks.
-            while self._reader.closed_cleanly and self._end() <= self._next:
-                time.sleep(_REOPEN_SECONDS)
-
-    def _end(self) -> int:
-        marks = self._reader.watermarks()
-        return marks.appended if self._visibility == "appended" else marks.durable

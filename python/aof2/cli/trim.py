@@ -5,9 +5,10 @@ needs no lock and opens nothing for writing. The rules are those of retention: o
 first, up to the first that must stay.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +24,8 @@ from aof2.cli.units import human_bytes, human_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aof2 import Reader, Segment
-    from aof2._types import StartLike
+    from aof2 import KeptSegment, Reader, Segment
+    from aof2._types import KeptReason, StartLike
 
 _COLUMNS = (
     Column("segment", is_number=True),
@@ -95,10 +96,10 @@ def command(
         earliest = reader.earliest_offset()
         durable = reader.watermarks().durable
     if dry_run:
-        would_go = choose(segments, durable, limits)
+        would_go, kept = choose(segments, durable, limits)
         # The newest segment never goes, so there is one behind those that do.
         earliest = segments[len(would_go)].first_offset if would_go else earliest
-        _print(out, would_go, earliest, archive=archive, dry_run=True)
+        _print(out, would_go, kept, earliest, archive=archive, dry_run=True)
         return
     with open_writer(log) as writer:
         report = writer.apply_retention(
@@ -107,7 +108,8 @@ def command(
             before_offset=limits.before_offset,
             action="archive" if archive else "delete",
         )
-    _print(out, report.segments, report.earliest_offset, archive=archive, dry_run=False)
+    gone, earliest = report.segments, report.earliest_offset
+    _print(out, gone, report.kept, earliest, archive=archive, dry_run=False)
 
 
 def _offset_of(reader: "Reader", position: "StartLike | None") -> int | None:
@@ -128,29 +130,54 @@ def _offset_of(reader: "Reader", position: "StartLike | None") -> int | None:
 
 def choose(
     segments: "list[Segment]", durable: int, limits: Limits, now_ms: int | None = None
-) -> "list[Segment]":
-    """Return the segments that retention would let go."""
+) -> "tuple[list[Segment], KeptSegment | None]":
+    """Return the segments that retention would let go, and the first that stays."""
+    from aof2 import KeptSegment
+
     now_ms = timestamp_ms(datetime.now(UTC)) if now_ms is None else now_ms
     total = sum(segment.used_bytes for segment in segments)
     chosen: list[Segment] = []
-    for segment, following in pairwise(segments):
-        # Not by its record count: a repair may have given some of its records up.
-        end = following.first_offset
-        if not segment.is_sealed or segment.damage is not None or end >= durable:
+    # Where one ends is not told by its record count: a repair may have given some up.
+    ends = [segment.first_offset for segment in segments[1:]]
+    for segment, end in zip_longest(segments, ends, fillvalue=None):
+        if segment is None:
             break
-        last_ms = segment.last_timestamp_ms or 0
-        too_old = limits.max_age_ms is not None and last_ms < now_ms - limits.max_age_ms
-        too_many = limits.max_bytes is not None and total > limits.max_bytes
-        passed = limits.before_offset is not None and end <= limits.before_offset
-        if not (too_old or too_many or passed):
-            break
+        reason = _why_it_stays(segment, end, durable, limits, total, now_ms)
+        if reason is not None:
+            return chosen, KeptSegment(segment.segment_id, reason, segment.last_timestamp_ms)
         total -= segment.used_bytes
         chosen.append(segment)
-    return chosen
+    return chosen, None
+
+
+def _why_it_stays(
+    segment: "Segment", end: int | None, durable: int, limits: Limits, total: int, now_ms: int
+) -> "KeptReason | None":
+    """Judge as retention does; `end` is None for the last segment."""
+    if not segment.is_sealed:
+        return "unsealed"
+    if segment.damage is not None:
+        return "damaged"
+    if end is None or end >= durable:
+        return "newest"
+    last_ms = segment.last_timestamp_ms or 0
+    too_old = limits.max_age_ms is not None and last_ms < now_ms - limits.max_age_ms
+    too_many = limits.max_bytes is not None and total > limits.max_bytes
+    passed = limits.before_offset is not None and end <= limits.before_offset
+    if too_old or too_many or passed:
+        return None
+    in_future = limits.max_age_ms is not None and last_ms > now_ms
+    return "future_timestamp" if in_future else "within_limits"
 
 
 def _print(
-    out: Output, segments: "Iterable[Segment]", earliest: int, *, archive: bool, dry_run: bool
+    out: Output,
+    segments: "Iterable[Segment]",
+    kept: "KeptSegment | None",
+    earliest: int,
+    *,
+    archive: bool,
+    dry_run: bool,
 ) -> None:
     segments = list(segments)
     records = sum(segment.record_count for segment in segments)
@@ -163,6 +190,7 @@ def _print(
             "record_count": records,
             "used_bytes": used,
             "earliest_offset": earliest,
+            "kept": dataclasses.asdict(kept) if kept else None,
         }
         out.object(facts)
         return
@@ -174,6 +202,12 @@ def _print(
         f"{plural(len(segments), 'segment')} {done}: {plural(records, 'record')}, "
         f"{human_bytes(used)}; the log begins at offset {human_count(earliest)}"
     )
+    if kept and kept.reason == "future_timestamp":
+        # Nothing behind it goes by its age either, and nothing else would say so.
+        out.line(
+            f"segment {kept.segment_id} stays: its newest timestamp, "
+            f"{time_text(kept.last_timestamp_ms)}, lies in the future"
+        )
 
 
 def _row(segment: "Segment") -> tuple[str, ...]:

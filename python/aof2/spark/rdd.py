@@ -79,7 +79,8 @@ def read_partition(
     """Read a split: its records one by one, or with ``format="arrow"`` as record batches.
 
     Batches are much faster. `columns` are those of `scan_arrow`, by default all. The
-    `skipped` of what is returned counts records passed over with ``on_corruption="skip"``.
+    `skipped` of what is returned counts the records passed over, `lost` those of them that
+    a repair left a gap for; the others are damaged, passed over with ``on_corruption="skip"``.
 
     >>> for batch in read_partition(split, format="arrow", columns=["payload"]):
     ...     print(batch.num_rows)

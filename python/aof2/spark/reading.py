@@ -32,6 +32,8 @@ _LOG = logging.getLogger("aof2.spark")
 #: Rows of a batch without payload are a few bytes each.
 _BATCH_RECORDS_MIN = 64 << 10
 _ROW_BYTES = 16
+#: More ranges than these are only counted in a task's log.
+_RANGES_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class HowToRead:
 class SplitReader:
     """The batches of one split, in order. Iterate once.
 
-    `skipped` counts the records that were passed over as damaged so far.
+    `skipped` counts the records that were passed over so far, `lost` those of them that a
+    repair left a gap for; the others are damaged.
     """
 
     def __init__(self, split: Split, columns: Columns, how: HowToRead) -> None:
@@ -68,6 +71,7 @@ class SplitReader:
         self._columns = columns
         self._how = how
         self.skipped = 0
+        self.lost = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         shaped = _shape(self._columns)
@@ -113,16 +117,10 @@ class SplitReader:
             raise
         except Exception as error:
             raise explained(error) from None
-        if scan.skipped:
-            self.skipped += scan.skipped
-            _LOG.warning(
-                "stream %s: passed over %d damaged records among %d to %d",
-                piece.stream,
-                scan.skipped,
-                start,
-                piece.end - 1,
-            )
-        elif scan.next_offset < piece.end:
+        self.skipped += scan.skipped
+        self.lost += scan.lost
+        _tell_skipped(piece, scan)
+        if scan.skipped == scan.lost and scan.next_offset < piece.end:
             raise _incomplete(piece, scan.next_offset)
 
 
@@ -134,6 +132,21 @@ def _batches(scan: ArrowScan) -> Iterator[pa.RecordBatch]:
         if scan.error is None:
             raise
         raise scan.error from None
+
+
+def _tell_skipped(piece: Piece, scan: ArrowScan | Scan) -> None:
+    """Say in the task's log what it passed over: Spark has no place for it in a result."""
+    for reason, count, what in (
+        ("damaged", scan.skipped - scan.lost, "damaged records"),
+        ("lost", scan.lost, "records that were lost before the log was repaired"),
+    ):
+        if count:
+            ranges = [r.records for r in scan.skipped_ranges if r.reason == reason]
+            shown = ", ".join(f"{first} to {end - 1}" for first, end in ranges[:_RANGES_SHOWN])
+            more = ", …" if len(ranges) > _RANGES_SHOWN else ""
+            _LOG.warning(
+                "stream %s: passed over %d %s: %s%s", piece.stream, count, what, shown, more
+            )
 
 
 def _incomplete(piece: Piece, reached: int) -> IncompleteRead:
@@ -187,11 +200,17 @@ class RecordReader:
         self._piece: Piece | None = None
         self._scan: Scan | None = None
         self._skipped_before = 0
+        self._lost_before = 0
 
     @property
     def skipped(self) -> int:
-        """Records that were passed over as damaged so far."""
+        """Records that were passed over so far."""
         return self._skipped_before + (self._scan.skipped if self._scan is not None else 0)
+
+    @property
+    def lost(self) -> int:
+        """Those of them that a repair left a gap for."""
+        return self._lost_before + (self._scan.lost if self._scan is not None else 0)
 
     def __iter__(self) -> RecordReader:
         return self
@@ -223,7 +242,10 @@ class RecordReader:
 
     def _finish(self, scan: Scan) -> None:
         piece = self._piece
-        if piece is not None and not scan.skipped and scan.next_offset < piece.end:
-            raise _incomplete(piece, scan.next_offset)
+        if piece is not None:
+            _tell_skipped(piece, scan)
+            if scan.skipped == scan.lost and scan.next_offset < piece.end:
+                raise _incomplete(piece, scan.next_offset)
         self._skipped_before += scan.skipped
+        self._lost_before += scan.lost
         self._scan = None

@@ -49,7 +49,7 @@ pub use pins::{PINS_COUNT_MAX, PINS_LEN_MAX, PINS_NAME, decode_pins, encode_pins
 pub use record::{DecodedRecord, Gap, RecordFlags, RecordHead, RecordHeaderBytes, RecordMeta};
 pub use segment::{
     PAYLOAD_LEN_MAX, RECORD_ALIGN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
-    SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentHeader,
+    SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentHeader, TIMESTAMP_MS_MAX,
 };
 pub use segment_index::{
     INDEX_SPACING, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentIndex,

@@ -35,6 +35,12 @@ const _: () = assert!(segment_v1::record::HEADER_LEN.is_multiple_of(RECORD_ALIGN
 
 pub(super) const NS_PER_MS: u64 = 1_000_000;
 
+/// 9999-12-31T23:59:59.999Z in milliseconds since the epoch: the last timestamp that a
+/// record can be given. Calendars of other systems end there, Python's among them. Older
+/// writers took any number; a later one is no damage, and means this moment wherever a
+/// date is shown.
+pub const TIMESTAMP_MS_MAX: u64 = 253_402_300_799_999;
+
 /// Which of the two layouts a segment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SegmentFormat {
@@ -59,6 +65,15 @@ impl SegmentFormat {
         match self {
             Self::Full => segment_v2::record::HEADER_LEN,
             Self::Compact => segment_v1::record::HEADER_LEN,
+        }
+    }
+
+    /// The last timestamp that a record can be given.
+    pub const fn timestamp_ms_max(self) -> u64 {
+        match self {
+            Self::Full => TIMESTAMP_MS_MAX,
+            // What nanoseconds can say, in 2554. All ones mark a gap.
+            Self::Compact => (u64::MAX - 1) / NS_PER_MS,
         }
     }
 

@@ -12,11 +12,13 @@ mod read_one;
 mod seek;
 mod step;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::position::Position;
 use super::read_ahead::ReadAhead;
 use super::scan::{OnCorruption, ScanOptions};
+use super::skipped::{SkipReason, Skipped};
 use super::source::{Limit, Source, Visibility};
 use super::table::SegmentEntry;
 use crate::error::{AofError, Result};
@@ -48,8 +50,11 @@ pub(crate) struct Cursor {
     verify: bool,
     /// Whether a window that cannot be read is passed over where reading begins.
     passes_damage: bool,
-    /// Logical offsets passed over like that.
-    passed: u64,
+    /// What was passed over.
+    skipped: Skipped,
+    /// A gap that was passed over and not told yet: it is told together with the record
+    /// behind it.
+    gap: Option<Range<u64>>,
     here: Option<Here>,
     /// Logical offset of the next record, where it is known.
     offset: u64,
@@ -78,7 +83,7 @@ struct Spot {
     segment: Arc<Segment>,
     ahead: Option<ReadAhead>,
     /// Logical offsets that were passed over to get there.
-    passed: u64,
+    passed: Option<Range<u64>>,
 }
 
 /// What a lookup in a segment is for: which window it needs.
@@ -119,6 +124,11 @@ impl Cursor {
         let mut cursor = Self::nowhere(source, options.visibility, options.verify_checksums)?;
         cursor.manner.hydrate = options.hydrate;
         cursor.passes_damage = options.on_corruption == OnCorruption::Skip;
+        match options.start {
+            Start::Offset(offset) => cursor.skipped.want_from(offset),
+            Start::Latest => cursor.skipped.want_from(cursor.limit.next_offset),
+            Start::Earliest | Start::Id(_) | Start::Timestamp(_) => {}
+        }
         let mut start = options.start;
         if !cursor.passes_damage {
             cursor.seek(start)?;
@@ -144,7 +154,10 @@ impl Cursor {
         };
         let damaged = table.find_offset(offset).filter(|entry| entry.damage.is_some())?;
         let behind = damaged.end_offset()?.min(self.limit.next_offset);
-        self.passed += behind.checked_sub(offset).filter(|&passed| passed > 0)?;
+        if behind <= offset {
+            return None;
+        }
+        self.skipped.note(offset..behind, SkipReason::Damaged);
         Some(Start::Offset(behind))
     }
 
@@ -156,7 +169,8 @@ impl Cursor {
             visibility,
             verify,
             passes_damage: false,
-            passed: 0,
+            skipped: Skipped::default(),
+            gap: None,
             here: None,
             offset: 0,
             limit,
@@ -165,9 +179,28 @@ impl Cursor {
         })
     }
 
-    /// Logical offsets that were passed over because reading would have begun in them.
-    pub(crate) fn passed(&self) -> u64 {
-        self.passed
+    /// What was passed over before the record that was read last.
+    pub(crate) fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Nothing from this offset on was asked for.
+    pub(crate) fn want_until(&mut self, end: u64) {
+        self.skipped.want_until(end);
+    }
+
+    /// Counts a gap that was passed over.
+    #[inline]
+    pub(crate) fn note_gap(&mut self) {
+        if let Some(gap) = self.gap.take() {
+            self.skipped.note(gap, SkipReason::Lost);
+        }
+    }
+
+    fn note_passed(&mut self, passed: Option<Range<u64>>) {
+        if let Some(passed) = passed {
+            self.skipped.note(passed, SkipReason::Damaged);
+        }
     }
 
     /// Logical offset of the next record.

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::exposition::escaped;
 use crate::manifest::ManifestMetrics;
 
-/// Buckets of a histogram: powers of two, the last one open.
+/// Buckets of a histogram: up to powers of two, the last one open.
 const BUCKETS: usize = 40;
 
 /// A histogram over powers of two.
@@ -15,19 +16,27 @@ const BUCKETS: usize = 40;
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
+    max: AtomicU64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
+        Self {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum: AtomicU64::new(0),
+            max: AtomicU64::new(0),
+        }
     }
 }
 
 impl Histogram {
     pub(crate) fn record(&self, value: u64) {
-        let bucket = (u64::BITS - value.leading_zeros()).min(BUCKETS as u32 - 1);
-        self.buckets[bucket as usize].fetch_add(1, Ordering::Relaxed);
+        // The exponent of the smallest power of two that is not below it.
+        let bucket = u64::BITS - value.saturating_sub(1).leading_zeros();
+        let bucket = (bucket as usize).min(BUCKETS - 1);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
+        self.max.fetch_max(value, Ordering::Relaxed);
     }
 
     pub(crate) fn record_ns(&self, elapsed: Duration) {
@@ -39,32 +48,36 @@ impl Histogram {
         HistogramSnapshot {
             count: counts.iter().sum(),
             sum: self.sum.load(Ordering::Relaxed),
+            max: self.max.load(Ordering::Relaxed),
             counts,
         }
     }
 }
 
-/// A histogram's state: `counts[i]` values were below `2^i` and not below
-/// `2^(i-1)`.
+/// A histogram's state: `counts[i]` values were at most `2^i` and above `2^(i-1)`; the last
+/// count has all that were larger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     /// Values recorded.
     pub count: u64,
     /// Their sum.
     pub sum: u64,
+    /// The largest of them.
+    pub max: u64,
     /// Values per bucket.
     pub counts: Vec<u64>,
 }
 
 impl HistogramSnapshot {
-    /// Upper bound of the bucket that holds this quantile (0 to 1); 0 when empty.
+    /// A value that is not below this quantile (0 to 1), and less than twice as large: the
+    /// bound of its bucket, or the largest value. 0 when empty.
     pub fn quantile(&self, q: f64) -> u64 {
         let rank = (self.count as f64 * q.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (i, count) in self.counts.iter().enumerate() {
             seen += count;
             if *count > 0 && seen >= rank {
-                return 1 << i;
+                return if i + 1 < self.counts.len() { self.max.min(1 << i) } else { self.max };
             }
         }
         0
@@ -86,6 +99,8 @@ pub(crate) struct Metrics {
     pub(crate) blocked_flush: AtomicU64,
     pub(crate) blocked_hydration: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
+    /// 1 while retention by age stops at a timestamp in the future.
+    pub(crate) retention_in_future: AtomicU64,
     pub(crate) recovery_ns: AtomicU64,
     pub(crate) recovery_truncated_bytes: AtomicU64,
     pub(crate) append_ns: Histogram,
@@ -144,6 +159,9 @@ pub struct MetricsSnapshot {
     pub blocked_hydration: u64,
     /// Reads that met damage.
     pub corrupt_reads: u64,
+    /// Whether retention by age stops at a segment whose newest timestamp lies in the
+    /// future.
+    pub retention_in_future: bool,
     /// How long opening took.
     pub recovery_ns: u64,
     /// Bytes of torn tail that opening removed.
@@ -175,6 +193,7 @@ impl Metrics {
         snapshot.blocked_flush = get(&self.blocked_flush);
         snapshot.blocked_hydration = get(&self.blocked_hydration);
         snapshot.corrupt_reads = get(&self.corrupt_reads);
+        snapshot.retention_in_future = get(&self.retention_in_future) != 0;
         snapshot.recovery_ns = get(&self.recovery_ns);
         snapshot.recovery_truncated_bytes = get(&self.recovery_truncated_bytes);
         snapshot.append_ns = self.append_ns.snapshot();
@@ -218,6 +237,11 @@ impl MetricsSnapshot {
             text.sample("would_block_total", &[("kind", kind)], &n.to_string());
         }
         text.counter("corrupt_reads", "Reads that met damage", self.corrupt_reads);
+        text.gauge(
+            "retention_in_future",
+            "1 while retention by age stops at a timestamp in the future",
+            u64::from(self.retention_in_future),
+        );
         text.seconds("recovery_seconds", "How long opening took", self.recovery_ns);
         text.gauge(
             "recovery_truncated_bytes",
@@ -249,8 +273,7 @@ pub(crate) struct PrometheusText {
 
 impl PrometheusText {
     pub(crate) fn new(stream: &str) -> Self {
-        let stream = stream.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        Self { out: String::new(), stream }
+        Self { out: String::new(), stream: escaped(stream) }
     }
 
     pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
@@ -286,7 +309,8 @@ impl PrometheusText {
         self.family(name, "histogram", help);
         let mut seen = 0;
         let last = h.counts.iter().rposition(|&c| c > 0).map_or(0, |i| i + 1);
-        for (i, count) in h.counts.iter().take(last).enumerate() {
+        // The last bucket has no bound but infinity.
+        for (i, count) in h.counts.iter().take(last.min(BUCKETS - 1)).enumerate() {
             seen += count;
             let bound = format!("{}", (1u64 << i) as f64 * unit);
             self.sample(&format!("{name}_bucket"), &[("le", &bound)], &seen.to_string());
@@ -298,6 +322,7 @@ impl PrometheusText {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
 
@@ -310,9 +335,32 @@ mod tests {
         let snapshot = histogram.snapshot();
         assert_eq!(snapshot.count, 1000);
         assert_eq!(snapshot.sum, 500_500);
-        assert!((500..=1024).contains(&snapshot.quantile(0.5)));
-        assert!(snapshot.quantile(1.0) >= 1000);
+        assert_eq!(snapshot.quantile(0.5), 512);
+        assert_eq!((snapshot.quantile(1.0), snapshot.max), (1000, 1000));
         assert_eq!(HistogramSnapshot::default().quantile(0.5), 0);
+    }
+
+    /// `le` means less or equal: a value that is a bound was counted above it, and the
+    /// largest value seemed twice as large.
+    #[test]
+    fn a_bucket_includes_its_bound() {
+        for value in [0, 1, 2, 4, 1 << 20, (1 << 20) + 1, 1 << 38, (1 << 38) + 1, u64::MAX] {
+            let histogram = Histogram::default();
+            histogram.record(value);
+            let snapshot = histogram.snapshot();
+            assert_eq!((snapshot.quantile(0.5), snapshot.max), (value, value));
+            let mut text = PrometheusText::new("s");
+            text.histogram("h", "", &snapshot, 1.0);
+            let mut last_bound = 0.0;
+            for line in text.out.lines().filter(|line| line.starts_with("aof2_h_bucket")) {
+                let (labels, count) = line.rsplit_once(' ').expect("a sample");
+                let bound = labels.split('"').nth(3).expect("le");
+                let bound: f64 = bound.parse().expect("a number, +Inf included");
+                assert_eq!(count == "1", value as f64 <= bound, "{value}: {line}");
+                last_bound = bound;
+            }
+            assert!(last_bound.is_infinite());
+        }
     }
 
     #[test]

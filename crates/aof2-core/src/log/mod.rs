@@ -11,6 +11,7 @@ mod away;
 mod cold_moves;
 mod config;
 mod cursor;
+mod exposition;
 mod fetch;
 mod flush;
 mod heal;
@@ -30,6 +31,7 @@ mod remote;
 mod retention;
 mod rollover;
 mod scan;
+mod skipped;
 mod source;
 mod store;
 mod stored_index;
@@ -58,6 +60,7 @@ pub(crate) use away::{list_cold_tails, store_cold_tail};
 pub(crate) use cold_moves::ColdObject;
 pub use config::{AofConfig, FlushConfig};
 pub use cursor::Start;
+pub(crate) use exposition::Exposition;
 pub(crate) use heal::Aside;
 pub use layout::{Layout, SegmentListing};
 pub(crate) use metrics::PrometheusText;
@@ -68,8 +71,9 @@ pub use reader::AofReader;
 pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub(crate) use remote::{Archive, ArchivedObject};
-pub use retention::{RetentionAction, RetentionPolicy, RetentionReport};
+pub use retention::{KeptReason, KeptSegment, RetentionAction, RetentionPolicy, RetentionReport};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
+pub use skipped::{SkipReason, SkippedRange};
 #[cfg(test)]
 pub(crate) use source::Source;
 pub use source::Visibility;
@@ -79,6 +83,7 @@ pub use stream::{AppendOptions, Appended, AppendedBatch};
 pub(crate) use survey::{Found, Present, Survey};
 pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
+pub use time::timestamp_refusal;
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,

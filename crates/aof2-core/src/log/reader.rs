@@ -193,7 +193,9 @@ impl AofReader {
 
     /// A scan that waits for more at the end: woken within milliseconds by a
     /// writer in another process, within seconds by a segment that appears in the
-    /// object store. Ends when the writer closes the log, of which a bucket says nothing.
+    /// object store. It goes on when one writer closes the log and another opens it,
+    /// unless it is told to follow [until it is closed](Follow::until_closed); of that a
+    /// bucket says nothing.
     pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
         self.log.look_again(None)?;
         Follow::new(self.source(), options)
@@ -250,11 +252,24 @@ pub(crate) fn try_read_offset(
 
 fn check_end(source: &dyn Source, offset: u64, visibility: Visibility) -> Result<()> {
     let end = source.limit(visibility)?.next_offset;
-    if offset >= end { Err(AofError::PastEnd { offset, end }) } else { Ok(()) }
+    if offset >= end { Err(past_end(source, offset, end, visibility)) } else { Ok(()) }
+}
+
+/// The error for an offset that is not visible: it may be appended already.
+pub(crate) fn past_end(
+    source: &dyn Source,
+    offset: u64,
+    end: u64,
+    visibility: Visibility,
+) -> AofError {
+    let is_appended = visibility == Visibility::Durable
+        && source.limit(Visibility::Appended).is_ok_and(|limit| offset < limit.next_offset);
+    AofError::PastEnd { offset, end, is_appended }
 }
 
 fn record_at(mut cursor: Cursor, offset: u64) -> Result<Record> {
-    let past_end = AofError::PastEnd { offset, end: cursor.end_offset() };
+    let end = cursor.end_offset();
+    let past_end = AofError::PastEnd { offset, end, is_appended: false };
     let Some((segment, place)) = cursor.next_place()? else { return Err(past_end) };
     if place.offset != offset {
         return Err(AofError::Corrupt(Box::new(Damage {

@@ -27,6 +27,8 @@ use crate::segment::Segment;
 /// announces those across processes.
 const APPENDED_POLL: Duration = Duration::from_millis(1);
 const ASYNC_POLL: Duration = Duration::from_millis(2);
+/// The same while nobody writes: how long a task may miss that a new writer came.
+const ASYNC_POLL_CLOSED: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
@@ -44,6 +46,15 @@ pub(crate) struct ReadOnly {
     /// Serialises listing the directory.
     refreshing: Mutex<()>,
     fork: ForkStamp,
+}
+
+/// What lies behind a position, at a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    Records,
+    Nothing,
+    /// Nothing, and the last writer has closed the log.
+    NothingAndClosed,
 }
 
 /// A verified prefix of the newest segment.
@@ -249,12 +260,13 @@ impl ReadOnly {
         }
     }
 
-    fn look_beyond(&self, visibility: Visibility, seen: Position) -> Result<Option<Waited>> {
+    fn look_beyond(&self, visibility: Visibility, seen: Position) -> Result<Beyond> {
+        // Whether it is closed first: what was appended before that is seen below.
+        let is_closed = self.published().is_some_and(|body| is_closed(&body));
         if self.limit(visibility)?.position > seen {
-            return Ok(Some(Waited::Moved));
+            return Ok(Beyond::Records);
         }
-        let closed = self.published().is_some_and(|body| is_closed(&body));
-        Ok(closed.then_some(Waited::Stopped))
+        Ok(if is_closed { Beyond::NothingAndClosed } else { Beyond::Nothing })
     }
 }
 
@@ -385,6 +397,7 @@ impl Source for ReadOnly {
         &self,
         visibility: Visibility,
         seen: Position,
+        until_closed: bool,
         deadline: Option<Instant>,
     ) -> Result<Waited> {
         loop {
@@ -392,9 +405,15 @@ impl Source for ReadOnly {
             let view = self.view();
             // The word first: a publication after this is a changed word.
             let word = view.as_ref().map(|v| v.wake_word());
-            if let Some(waited) = self.look_beyond(visibility, seen)? {
-                return Ok(waited);
+            let beyond = self.look_beyond(visibility, seen)?;
+            match beyond {
+                Beyond::Records => return Ok(Waited::Moved),
+                Beyond::NothingAndClosed if until_closed => return Ok(Waited::Stopped),
+                _ => {}
             }
+            // A writer publishes what becomes durable, and that it opened the log.
+            let is_announced =
+                visibility == Visibility::Durable || beyond == Beyond::NothingAndClosed;
             let left = match deadline {
                 Some(at) => match at.checked_duration_since(Instant::now()) {
                     Some(left) if !left.is_zero() => left,
@@ -402,8 +421,8 @@ impl Source for ReadOnly {
                 },
                 None => Duration::from_secs(3600),
             };
-            match (&view, word, visibility) {
-                (Some(view), Some(word), Visibility::Durable) => view.sleep(word, left),
+            match (&view, word) {
+                (Some(view), Some(word)) if is_announced => view.sleep(word, left),
                 _ => std::thread::sleep(left.min(APPENDED_POLL)),
             }
         }
@@ -413,14 +432,18 @@ impl Source for ReadOnly {
         self: Arc<Self>,
         visibility: Visibility,
         seen: Position,
+        until_closed: bool,
     ) -> WaitFuture<'static> {
         Box::pin(async move {
             loop {
                 self.check()?;
-                if let Some(waited) = self.look_beyond(visibility, seen)? {
-                    return Ok(waited);
-                }
-                tokio::time::sleep(ASYNC_POLL).await;
+                let pause = match self.look_beyond(visibility, seen)? {
+                    Beyond::Records => return Ok(Waited::Moved),
+                    Beyond::NothingAndClosed if until_closed => return Ok(Waited::Stopped),
+                    Beyond::NothingAndClosed => ASYNC_POLL_CLOSED,
+                    Beyond::Nothing => ASYNC_POLL,
+                };
+                tokio::time::sleep(pause).await;
             }
         })
     }

@@ -232,6 +232,7 @@ impl Source for Remote {
         &self,
         _visibility: Visibility,
         seen: Position,
+        _until_closed: bool,
         deadline: Option<Instant>,
     ) -> Result<Waited> {
         loop {
@@ -258,6 +259,7 @@ impl Source for Remote {
         self: Arc<Self>,
         _visibility: Visibility,
         seen: Position,
+        _until_closed: bool,
     ) -> WaitFuture<'static> {
         Box::pin(async move {
             loop {

@@ -1,6 +1,7 @@
 //! Removing or archiving old segments.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::config::invalid;
 use super::metrics::count;
@@ -62,6 +63,54 @@ impl RetentionPolicy {
     }
 }
 
+/// Why retention let a segment stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum KeptReason {
+    /// No limit lets it go.
+    WithinLimits,
+    /// No limit lets it go, and none by age ever will before that moment has come: its
+    /// newest timestamp lies in the future.
+    FutureTimestamp,
+    /// It holds the newest records, which tell where offsets continue.
+    Newest,
+    /// It has no footer yet.
+    Unsealed,
+    /// It is damaged.
+    Damaged,
+    /// It holds the newest archived records, which tell a writer that lost its disk where
+    /// offsets continue.
+    NewestArchived,
+    /// A reader of this process holds it.
+    Held,
+}
+
+impl KeptReason {
+    /// The word for it that reports use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WithinLimits => "within_limits",
+            Self::FutureTimestamp => "future_timestamp",
+            Self::Newest => "newest",
+            Self::Unsealed => "unsealed",
+            Self::Damaged => "damaged",
+            Self::NewestArchived => "newest_archived",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// The oldest segment that stays: retention stops there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptSegment {
+    /// The segment.
+    pub segment_id: u64,
+    /// Why it stays.
+    pub reason: KeptReason,
+    /// Largest timestamp of its records, once sealed.
+    pub last_timestamp_ms: Option<u64>,
+}
+
 /// What retention did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionReport {
@@ -75,6 +124,16 @@ pub struct RetentionReport {
     pub earliest_offset: u64,
     /// Whether a segment that could have gone stayed because a reader holds it.
     pub held_back: bool,
+    /// The oldest segment that stays, and why; `None` if there is none.
+    pub kept: Option<KeptSegment>,
+}
+
+fn kept(entry: &SegmentEntry, reason: KeptReason) -> KeptSegment {
+    KeptSegment {
+        segment_id: entry.meta.segment_id.as_u64(),
+        reason,
+        last_timestamp_ms: entry.sealed_info().map(|info| info.last_timestamp_ms),
+    }
 }
 
 impl Stream {
@@ -90,14 +149,19 @@ impl Stream {
         let mut total = self.used_bytes();
         let entries = self.table.snapshot();
         for entry in &entries {
-            let Some(bytes) = self.may_go(entry, policy, total, entries.len()) else { break };
-            if self.is_stopped() {
-                break;
-            }
-            if entry.is_held() {
-                report.held_back = true;
-                break;
-            }
+            let bytes = match self.may_go(entry, policy, total, entries.len()) {
+                Ok(_) if self.is_stopped() => break,
+                Ok(_) if entry.is_held() => {
+                    report.held_back = true;
+                    report.kept = Some(kept(entry, KeptReason::Held));
+                    break;
+                }
+                Ok(bytes) => bytes,
+                Err(reason) => {
+                    report.kept = Some(kept(entry, reason));
+                    break;
+                }
+            };
             if entry.away_copies().cold.is_some() && !self.store.deletes_cold() {
                 let reason = format!(
                     "segment {} is in the cold tier; open the log with it to let it go",
@@ -114,6 +178,7 @@ impl Stream {
             report.segments.push(info);
         }
         report.earliest_offset = self.table.earliest();
+        self.note_future(report.kept);
         if !report.segments.is_empty() {
             tracing::info!(
                 segments = report.segments.len(),
@@ -139,6 +204,20 @@ impl Stream {
         sealed + closing + active
     }
 
+    /// Somebody has to know that age lets nothing go any more: once in the log, and in the
+    /// figures as long as it is so.
+    fn note_future(&self, kept: Option<KeptSegment>) {
+        let future = kept.filter(|kept| kept.reason == KeptReason::FutureTimestamp);
+        let was = self.metrics.retention_in_future.swap(u64::from(future.is_some()), Relaxed);
+        if let Some(kept) = future.filter(|_| was == 0) {
+            tracing::warn!(
+                segment = kept.segment_id,
+                last_timestamp_ms = kept.last_timestamp_ms,
+                "retention by age stops at this segment: its newest timestamp lies in the future"
+            );
+        }
+    }
+
     /// The entry's bytes, if the policy lets it go.
     fn may_go(
         &self,
@@ -146,15 +225,21 @@ impl Stream {
         policy: &RetentionPolicy,
         total: u64,
         count: usize,
-    ) -> Option<u64> {
-        let info = entry.sealed_info()?;
-        let end_offset = entry.end_offset()?;
+    ) -> std::result::Result<u64, KeptReason> {
+        let info = entry.sealed_info().ok_or(KeptReason::Unsealed)?;
+        let end_offset = entry.end_offset().ok_or(KeptReason::Unsealed)?;
         // The newest records tell the next writer where offsets continue.
         let newest = end_offset >= self.durable.count();
         // And the newest archived ones tell it to a writer that lost its disk.
         let is_anchor = self.store.deletes_cold() && end_offset >= self.archived.count();
-        if newest || is_anchor || count <= 1 || entry.damage.is_some() {
-            return None;
+        if entry.damage.is_some() {
+            return Err(KeptReason::Damaged);
+        }
+        if newest || count <= 1 {
+            return Err(KeptReason::Newest);
+        }
+        if is_anchor {
+            return Err(KeptReason::NewestArchived);
         }
         let now_ms = self.clock.now_ns() / 1_000_000;
         let too_old = policy
@@ -162,7 +247,13 @@ impl Stream {
             .is_some_and(|age| info.last_timestamp_ms < now_ms.saturating_sub(age));
         let too_many = policy.max_bytes.is_some_and(|max| total > max);
         let passed = policy.before_offset.is_some_and(|offset| end_offset <= offset);
-        (too_old || too_many || passed).then_some(u64::from(info.durable_bytes))
+        if too_old || too_many || passed {
+            return Ok(u64::from(info.durable_bytes));
+        }
+        match policy.max_age_ms.is_some() && info.last_timestamp_ms > now_ms {
+            true => Err(KeptReason::FutureTimestamp),
+            false => Err(KeptReason::WithinLimits),
+        }
     }
 
     /// Removes one file and makes that durable before the next one goes, so that a

@@ -6,16 +6,21 @@ use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, Start};
 use super::record::{Batch, Place, Record};
+use super::skipped::SkippedRange;
 use super::source::{Source, Visibility, Waited};
 use crate::error::{AofError, Result};
 use crate::format::{RecordId, SegmentId};
 
-/// Where a scan ends; the end itself is not included.
+/// Where a scan ends; the end itself is not included. Wherever that is, a scan ends behind
+/// the last record that is visible when it starts: it comes to an end although its consumer
+/// writes to the same log. A [`Follow`] goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// Whatever is visible when the scan gets there.
+    /// Nowhere else. A follower has no end.
     #[default]
     Visible,
+    /// Behind the last record that is visible when the scan or the follower starts.
+    Now,
     /// Before this logical offset.
     Offset(u64),
     /// Before this record.
@@ -112,7 +117,8 @@ pub struct OffsetRun {
 pub struct Scan {
     cursor: Cursor,
     options: ScanOptions,
-    skipped: u64,
+    /// Nothing from this logical offset on is read, wherever else it may end.
+    end_offset: u64,
     done: bool,
     /// Logical offset of the record that lay past the end.
     ended_at: Option<u64>,
@@ -120,8 +126,27 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
+        let mut scan = Self::endless(source, options)?;
+        scan.end_before(scan.cursor.end_offset());
+        Ok(scan)
+    }
+
+    /// One that goes on with what becomes visible, up to its end if it was given one.
+    fn endless(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
         let cursor = Cursor::for_scan(source, &options)?;
-        Ok(Self { cursor, options, skipped: 0, done: false, ended_at: None })
+        let end_offset = match options.end {
+            End::Offset(end) => end,
+            End::Now => cursor.end_offset(),
+            End::Visible | End::Id(_) | End::Timestamp(_) => u64::MAX,
+        };
+        let mut scan = Self { cursor, options, end_offset, done: false, ended_at: None };
+        scan.end_before(end_offset);
+        Ok(scan)
+    }
+
+    fn end_before(&mut self, offset: u64) {
+        self.end_offset = self.end_offset.min(offset);
+        self.cursor.want_until(self.end_offset);
     }
 
     /// Logical offset of the record that comes next.
@@ -129,9 +154,34 @@ impl Scan {
         self.ended_at.unwrap_or(self.cursor.offset())
     }
 
-    /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
+    /// Records passed over: those that a repair left a gap for and, with
+    /// [`OnCorruption::Skip`], damaged ones.
     pub fn skipped(&self) -> u64 {
-        self.skipped + self.cursor.passed()
+        self.cursor.skipped().count()
+    }
+
+    /// Of the records passed over, those that a repair left a gap for.
+    pub fn lost(&self) -> u64 {
+        self.cursor.skipped().lost()
+    }
+
+    /// Which records were passed over, in order, and why. Of more than a thousand ranges,
+    /// the first ones and the last.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
+    /// let mut scan = log.scan(Default::default())?;
+    /// while let Some(record) = scan.next_record()? {
+    ///     println!("{:?}", record.payload);
+    /// }
+    /// for range in scan.skipped_ranges() {
+    ///     println!("{:?} are missing: {:?}", range.offsets, range.reason);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn skipped_ranges(&self) -> &[SkippedRange] {
+        self.cursor.skipped().ranges()
     }
 
     /// The next record, or `None` at the end.
@@ -193,14 +243,12 @@ impl Scan {
         let Some(segment) = self.cursor.segment() else { return Ok(None) };
         let segment_id = segment.meta().segment_id;
         // Ids and timestamps are known only where the records are.
-        let by_offset = matches!(self.options.end, End::Visible | End::Offset(_));
+        let by_offset = !matches!(self.options.end, End::Id(_) | End::Timestamp(_));
         if by_offset && let Some(mut offsets) = self.cursor.take_vouched() {
-            if let End::Offset(end) = self.options.end
-                && end < offsets.end
-            {
-                offsets.end = end;
+            if self.end_offset < offsets.end {
+                offsets.end = self.end_offset;
                 self.done = true;
-                self.ended_at = Some(end);
+                self.ended_at = Some(self.end_offset);
             }
             return Ok(Some(OffsetRun { segment_id, offsets }));
         }
@@ -250,12 +298,15 @@ impl Scan {
     /// Whether the next record, readable or not, is the first one that was not asked
     /// for: what lies there may be damaged, or not written yet.
     fn stands_at_end(&mut self) -> bool {
-        let reached = match self.options.end {
-            End::Offset(offset) => self.cursor.offset() >= offset,
+        let is_at_id = match self.options.end {
             End::Id(end) => self.cursor.next_id().is_some_and(|id| id >= end),
-            End::Visible | End::Timestamp(_) => false,
+            _ => false,
         };
-        self.done |= reached;
+        let reached = is_at_id || self.cursor.offset() >= self.end_offset;
+        if reached {
+            self.done = true;
+            self.cursor.note_ended();
+        }
         reached
     }
 
@@ -265,12 +316,12 @@ impl Scan {
     }
 
     fn is_past_end(&self, place: &Place, id: RecordId) -> bool {
-        match self.options.end {
-            End::Visible => false,
-            End::Offset(offset) => place.offset >= offset,
+        let is_past = match self.options.end {
             End::Id(end) => id >= end,
             End::Timestamp(ms) => place.timestamp_ms >= ms,
-        }
+            End::Visible | End::Now | End::Offset(_) => false,
+        };
+        is_past || place.offset >= self.end_offset
     }
 
     /// Runs a step; on damage, ends the scan or skips it.
@@ -279,15 +330,21 @@ impl Scan {
         mut step: impl FnMut(&mut Self) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         loop {
+            // One that ended the batch before.
+            self.cursor.note_gap();
             if self.done {
                 return Ok(None);
             }
-            match step(self) {
+            let stepped = step(self);
+            if !matches!(stepped, Ok(Some(_))) {
+                self.cursor.note_gap();
+            }
+            match stepped {
                 Err(AofError::Corrupt(_)) if self.options.on_corruption == OnCorruption::Skip => {
-                    self.skipped += match self.cursor.next_segment_is_damaged() {
+                    match self.cursor.next_segment_is_damaged() {
                         true => self.cursor.skip_segment()?,
                         false => self.cursor.skip_damage()?,
-                    };
+                    }
                 }
                 Err(error) => {
                     self.done = true;
@@ -307,17 +364,41 @@ impl Iterator for Scan {
     }
 }
 
-/// Reads what exists and then waits for more, across rollovers.
+/// Reads what exists and then waits for more, across rollovers and from one writer to the
+/// next: that a writer closes the log ends it only with [`Follow::until_closed`], or if it
+/// was made by that writer's own handle.
 #[derive(Debug)]
 pub struct Follow {
     scan: Scan,
+    until_closed: bool,
     /// Whether the writer has stopped and everything it left was read.
     is_stopped: bool,
 }
 
 impl Follow {
     pub(crate) fn new(source: Arc<dyn Source>, options: ScanOptions) -> Result<Self> {
-        Ok(Self { scan: Scan::new(source, options)?, is_stopped: false })
+        let scan = Scan::endless(source, options)?;
+        Ok(Self { scan, until_closed: false, is_stopped: false })
+    }
+
+    /// The same, but it ends when everything was read of a log whose writer closed it.
+    ///
+    /// ```
+    /// # use aof2_core::{Aof, AofConfig, AofReader};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("events");
+    /// let log = Aof::open(AofConfig::new(&path))?;
+    /// log.append(b"first and last")?;
+    /// log.close()?;
+    /// let mut follow = AofReader::open(&path)?.follow(Default::default())?.until_closed();
+    /// assert!(follow.next_record(None)?.is_some());
+    /// assert!(follow.next_record(None)?.is_none() && follow.is_finished());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn until_closed(mut self) -> Self {
+        self.until_closed = true;
+        self
     }
 
     /// Logical offset of the record that comes next.
@@ -325,13 +406,23 @@ impl Follow {
         self.scan.next_offset()
     }
 
-    /// Records passed over because they are damaged (with [`OnCorruption::Skip`]).
+    /// Records passed over: [`Scan::skipped`].
     pub fn skipped(&self) -> u64 {
         self.scan.skipped()
     }
 
-    /// Whether nothing more will come: the scan's end was reached, or the writer
-    /// closed the log. Tells the end from a timeout after `None`.
+    /// Of the records passed over, those that a repair left a gap for.
+    pub fn lost(&self) -> u64 {
+        self.scan.lost()
+    }
+
+    /// Which records were passed over, and why: [`Scan::skipped_ranges`].
+    pub fn skipped_ranges(&self) -> &[SkippedRange] {
+        self.scan.skipped_ranges()
+    }
+
+    /// Whether nothing more will come: the scan's end was reached, or the writer closed
+    /// the log and that ends it. Tells the end from a timeout after `None`.
     ///
     /// ```
     /// use aof2_core::{End, ScanOptions};
@@ -349,9 +440,8 @@ impl Follow {
         self.scan.done || self.is_stopped
     }
 
-    /// The next record, waiting up to `timeout` for it (`None`: for ever). `None`
-    /// when the time is up, when the scan's end is reached, or when the writer
-    /// closed the log.
+    /// The next record, waiting up to `timeout` for it (`None`: for ever). `None` when
+    /// the time is up, or when it [is finished](Follow::is_finished).
     pub fn next_record(&mut self, timeout: Option<Duration>) -> Result<Option<Record>> {
         self.waiting(timeout, Scan::next_record)
     }
@@ -375,7 +465,9 @@ impl Follow {
                 return Ok(None);
             }
             let cursor = &self.scan.cursor;
-            match cursor.source.wait_beyond(cursor.visibility, cursor.position(), deadline)? {
+            let source = &cursor.source;
+            let seen = cursor.position();
+            match source.wait_beyond(cursor.visibility, seen, self.until_closed, deadline)? {
                 Waited::Moved => {}
                 Waited::TimedOut => return Ok(None),
                 Waited::Stopped => {
@@ -386,8 +478,8 @@ impl Follow {
         }
     }
 
-    /// The next record, without blocking a thread. Cancel-safe. `None` when the
-    /// scan's end is reached or the writer closed the log.
+    /// The next record, without blocking a thread. Cancel-safe. `None` when it
+    /// [is finished](Follow::is_finished).
     pub async fn next_record_async(&mut self) -> Result<Option<Record>> {
         loop {
             if let Some(record) = self.scan.next_record()? {
@@ -417,7 +509,8 @@ impl Follow {
         }
         let cursor = &self.scan.cursor;
         let source = Arc::clone(&cursor.source);
-        let waited = source.wait_beyond_async(cursor.visibility, cursor.position()).await?;
+        let (visibility, seen) = (cursor.visibility, cursor.position());
+        let waited = source.wait_beyond_async(visibility, seen, self.until_closed).await?;
         self.is_stopped = waited == Waited::Stopped;
         Ok(waited == Waited::Moved)
     }

@@ -59,16 +59,21 @@ pub(crate) trait Source: Send + Sync + Debug {
     fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32>;
     /// Looks for segments that appeared or vanished.
     fn refresh(&self) -> Result<()>;
+    /// Waits for records behind `seen`. A writer elsewhere that closes the log stops the
+    /// wait only with `until_closed`: another one may open it. This handle's own writer
+    /// always does.
     fn wait_beyond(
         &self,
         visibility: Visibility,
         seen: Position,
+        until_closed: bool,
         deadline: Option<Instant>,
     ) -> Result<Waited>;
     fn wait_beyond_async(
         self: Arc<Self>,
         visibility: Visibility,
         seen: Position,
+        until_closed: bool,
     ) -> WaitFuture<'static>;
     fn note_corrupt(&self);
     /// A read that does not wait was refused.
@@ -156,6 +161,7 @@ impl Source for Stream {
         &self,
         visibility: Visibility,
         seen: Position,
+        _until_closed: bool,
         deadline: Option<Instant>,
     ) -> Result<Waited> {
         // A closed log is the end of a follow, not an error.
@@ -169,6 +175,7 @@ impl Source for Stream {
         self: Arc<Self>,
         visibility: Visibility,
         seen: Position,
+        _until_closed: bool,
     ) -> WaitFuture<'static> {
         Box::pin(async move {
             self.check_not_forked()?;

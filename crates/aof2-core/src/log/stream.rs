@@ -25,6 +25,7 @@ use super::rollover::Rollover;
 use super::store::SegmentStore;
 use super::table::SegmentTable;
 use super::tail::Tail;
+use super::time::timestamp_refusal;
 use super::transitions::Transitions;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{
@@ -42,7 +43,8 @@ const SAMPLE_EVERY: u64 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppendOptions {
     /// Timestamp in milliseconds since the epoch; by default now. May be out of
-    /// order.
+    /// order, up to [`TIMESTAMP_MS_MAX`](crate::TIMESTAMP_MS_MAX), in the compact format
+    /// up to the year 2554.
     pub timestamp_ms: Option<u64>,
     /// Flags: snapshot boundary, control frame. `Full` format only.
     pub flags: RecordFlags,
@@ -139,7 +141,7 @@ impl Stream {
     /// Appends without waiting. A refused record was not written.
     #[inline]
     pub(crate) fn append_now(&self, payload: &[u8], options: &AppendOptions) -> Result<Appended> {
-        self.check_record(payload.len(), options.flags)?;
+        self.check_record(payload.len(), options)?;
         if self.fork.is_forked() {
             return Err(AofError::Forked);
         }
@@ -172,7 +174,7 @@ impl Stream {
         let format = self.format();
         let mut total = 0usize;
         for payload in payloads {
-            self.check_record(payload.as_ref().len(), options.flags)?;
+            self.check_record(payload.as_ref().len(), options)?;
             total = total.saturating_add(record_len(format, payload.as_ref().len()));
         }
         self.check_batch(total)?;
@@ -201,17 +203,29 @@ impl Stream {
     }
 
     #[inline]
-    fn check_record(&self, payload_len: usize, flags: RecordFlags) -> Result<()> {
-        if payload_len == 0 || payload_len > self.payload_len_max() || flags != RecordFlags::NONE {
-            self.explain_record(payload_len, flags)?;
+    fn check_record(&self, payload_len: usize, options: &AppendOptions) -> Result<()> {
+        let is_too_late =
+            options.timestamp_ms.is_some_and(|ms| ms > self.format().timestamp_ms_max());
+        if payload_len == 0
+            || payload_len > self.payload_len_max()
+            || options.flags != RecordFlags::NONE
+            || is_too_late
+        {
+            self.explain_record(payload_len, options)?;
         }
         Ok(())
     }
 
     #[cold]
-    fn explain_record(&self, payload_len: usize, flags: RecordFlags) -> Result<()> {
+    fn explain_record(&self, payload_len: usize, options: &AppendOptions) -> Result<()> {
         let invalid = |reason: String| Err(AofError::InvalidRecord { reason });
         let max = self.payload_len_max();
+        let flags = options.flags;
+        if let Some(reason) =
+            options.timestamp_ms.and_then(|ms| timestamp_refusal(self.format(), ms))
+        {
+            return invalid(reason);
+        }
         if payload_len == 0 {
             return invalid("the payload is empty".into());
         }

@@ -3,12 +3,30 @@
 
 use std::sync::Arc;
 
+use crate::format::SegmentFormat;
 use crate::io::Clock;
 
 /// How much of a millisecond may pass before the clock is read again.
 const REFRESH_FRACTION: u64 = 8;
 /// Time needed to learn how fast the ticks run.
 const CALIBRATION_NS: u64 = 5_000_000;
+
+/// Why a record cannot be given this timestamp, if that is so.
+pub fn timestamp_refusal(format: SegmentFormat, timestamp_ms: u64) -> Option<String> {
+    let max = format.timestamp_ms_max();
+    if timestamp_ms <= max {
+        return None;
+    }
+    let last = match format {
+        SegmentFormat::Full => "9999-12-31T23:59:59.999Z",
+        SegmentFormat::Compact => "2554-07-21T23:34:33.709Z",
+    };
+    let unit = if timestamp_ms / 1_000 <= max { "microseconds" } else { "nanoseconds" };
+    Some(format!(
+        "the timestamp {timestamp_ms} is past {max}, which is {last}; timestamps count \
+         milliseconds since 1970, did you pass {unit}?"
+    ))
+}
 
 /// Gives timestamps; lives under the append lock.
 #[derive(Debug)]

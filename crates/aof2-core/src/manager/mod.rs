@@ -2,6 +2,7 @@
 
 mod workers;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{AofError, Result};
 use crate::io::object::ObjectStore;
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
-use crate::log::{Aof, AofConfig, Stream};
+use crate::log::{Aof, AofConfig, Exposition, Stream};
 use crate::manifest::ManifestMode;
 use crate::tier::{Coordinator, ReachStore, StreamTiers, TierConfig};
 
@@ -257,6 +258,42 @@ impl AofManager {
     fn live(&self) -> Vec<Arc<Stream>> {
         let streams = self.shared.streams.lock();
         streams.iter().filter_map(Weak::upgrade).filter(|s| s.is_sound()).collect()
+    }
+
+    /// The figures of all open streams, those of their tiers included, as one valid
+    /// Prometheus exposition. Every sample has the labels `path`, the stream's directory,
+    /// and `stream`, its name.
+    ///
+    /// ```
+    /// # use aof2_core::{AofConfig, AofManager};
+    /// # let dir = tempfile::tempdir()?;
+    /// let manager = AofManager::new(Default::default())?;
+    /// let orders = manager.open(AofConfig::new(dir.path().join("orders")))?;
+    /// let clicks = manager.open(AofConfig::new(dir.path().join("clicks")))?;
+    /// let text = manager.to_prometheus();
+    /// assert_eq!(text.matches("# TYPE aof2_segments gauge").count(), 1);
+    /// assert_eq!(text.matches("\naof2_segments{").count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_prometheus(&self) -> String {
+        let mut all = Exposition::default();
+        let mut streams = self.open_ones();
+        streams.sort_by(|a, b| a.config.root_dir.cmp(&b.config.root_dir));
+        for stream in streams {
+            let mut text = stream.metrics_snapshot().to_prometheus();
+            if let Some(tiers) = StreamTiers::of(&stream) {
+                text.push_str(&tiers.status().to_prometheus(&stream.identity.name));
+            }
+            all.add(&stream.config.root_dir.to_string_lossy(), &text);
+        }
+        all.finish()
+    }
+
+    /// Those that are not closed; a poisoned one is, and has something to tell.
+    fn open_ones(&self) -> Vec<Arc<Stream>> {
+        let streams = self.shared.streams.lock();
+        let is_open = |s: &Arc<Stream>| !s.closed.load(Ordering::Acquire);
+        streams.iter().filter_map(Weak::upgrade).filter(is_open).collect()
     }
 
     /// Closes every stream. Returns the first error, after trying all of them.

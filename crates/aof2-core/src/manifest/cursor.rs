@@ -186,7 +186,7 @@ impl ManifestCursor {
             // header was safe.
             let offset = self.ordinal.unwrap_or(0);
             let end = ordinal_at(&fresh, fresh.bytes().len() as u64)?;
-            return Err(AofError::PastEnd { offset, end });
+            return Err(AofError::PastEnd { offset, end, is_appended: false });
         }
         let changed = *fresh.header() != before;
         self.chunk = Some(fresh);

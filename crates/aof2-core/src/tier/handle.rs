@@ -21,7 +21,7 @@ impl Aof {
         if self.is_closed() {
             return Err(AofError::Closed);
         }
-        self.stream().store.as_any().downcast_ref().ok_or_else(|| AofError::InvalidConfig {
+        StreamTiers::of(self.stream()).ok_or_else(|| AofError::InvalidConfig {
             field: "tiers",
             reason: "this log was opened without tiers".into(),
         })

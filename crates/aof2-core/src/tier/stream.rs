@@ -68,6 +68,11 @@ pub(crate) struct StreamTiers {
 }
 
 impl StreamTiers {
+    /// Those of a stream, if it was opened with tiers.
+    pub(crate) fn of(stream: &Stream) -> Option<&Self> {
+        stream.store.as_any().downcast_ref()
+    }
+
     pub(crate) fn new(
         coordinator: Arc<Coordinator>,
         hot_bytes: Option<u64>,

@@ -284,7 +284,7 @@ class _Hole:
 def _holes(log: aof2.Reader, segment: aof2.Segment, piece: Piece) -> Iterator[_Hole]:
     """Walk the segment from its first record: a damaged length leads astray who jumps in."""
     header_len = _HEADER_LEN[log.format]
-    at, byte, skipped = segment.first_offset, _SEGMENT_HEADER_LEN, 0
+    at, byte, damaged = segment.first_offset, _SEGMENT_HEADER_LEN, 0
     try:
         scan = log.scan(at, piece.end, on_corruption="skip")
     except aof2.Corrupt:
@@ -294,11 +294,16 @@ def _holes(log: aof2.Reader, segment: aof2.Segment, piece: Piece) -> Iterator[_H
     for record in scan:
         if at < record.offset and piece.start < record.offset:
             start = max(at, piece.start)
-            yield _Hole(start, record.offset, byte, is_damage=scan.skipped > skipped)
-        at, skipped = record.offset + 1, scan.skipped
+            yield _Hole(start, record.offset, byte, is_damage=_damaged(scan) > damaged)
+        at, damaged = record.offset + 1, _damaged(scan)
         byte = record.id.segment_offset + _aligned(header_len + len(record))
     if at < piece.end:
-        yield _Hole(max(at, piece.start), piece.end, byte, is_damage=scan.skipped > skipped)
+        yield _Hole(max(at, piece.start), piece.end, byte, is_damage=_damaged(scan) > damaged)
+
+
+def _damaged(scan: aof2.Scan) -> int:
+    """Count those that do not validate; the others that were passed over are gaps."""
+    return scan.skipped - scan.lost
 
 
 def _aligned(count: int) -> int:

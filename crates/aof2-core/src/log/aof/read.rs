@@ -11,28 +11,31 @@ use crate::log::source::Visibility;
 use crate::log::table::SegmentInfo;
 
 impl Aof {
-    /// The durable record with this id.
+    /// The record with this id. The writer's own handle reads what it has appended, durable
+    /// or not; scans, followers and other handles see durable records unless they ask for
+    /// more.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
     /// let id = log.append(b"hello")?;
-    /// log.flush()?;
     /// assert_eq!(&*log.read(id)?.payload, b"hello");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read(&self, id: RecordId) -> Result<Record> {
-        self.read_with(id, Visibility::Durable)
+        self.read_with(id, Visibility::Appended)
     }
 
-    /// The record with this id.
+    /// The record with this id, if it is visible: `NotDurable` if it is appended and only
+    /// durable ones are.
     ///
     /// ```
     /// use aof2_core::Visibility;
     /// # let dir = tempfile::tempdir()?;
     /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
-    /// let id = log.append(b"not durable yet")?;
-    /// let record = log.read_with(id, Visibility::Appended)?;
+    /// let id = log.append(b"hello")?;
+    /// log.flush()?;
+    /// let record = log.read_with(id, Visibility::Durable)?;
     /// assert_eq!(record.offset, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -40,26 +43,26 @@ impl Aof {
         Cursor::read_id(&self.source(), id, visibility)
     }
 
-    /// The durable record with this logical offset.
+    /// The record with this logical offset, durable or not: [`Aof::read`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(dir.path().join("events")))?;
     /// log.append(b"hello")?;
-    /// log.flush()?;
     /// assert_eq!(&*log.read_offset(0)?.payload, b"hello");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_offset(&self, offset: u64) -> Result<Record> {
-        self.read_offset_with(offset, Visibility::Durable)
+        self.read_offset_with(offset, Visibility::Appended)
     }
 
-    /// The record with this logical offset.
+    /// The record with this logical offset, if it is visible: `PastEnd` otherwise, which
+    /// says whether it is only not durable yet.
     pub fn read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
         reader::read_offset(self.source(), offset, visibility)
     }
 
-    /// The durable record with this id, if it is in a segment file or in memory.
+    /// The record with this id, durable or not, if it is in a segment file or in memory.
     /// Otherwise `WouldBlock(Hydration)`: the part of the segment that holds it is
     /// fetched in the background, and a later try finds it, or gets the error with which
     /// that failed.
@@ -73,21 +76,22 @@ impl Aof {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_read(&self, id: RecordId) -> Result<Record> {
-        self.try_read_with(id, Visibility::Durable)
+        self.try_read_with(id, Visibility::Appended)
     }
 
-    /// The record with this id, if that costs no wait: [`Aof::try_read`].
+    /// The record with this id, if it is visible and that costs no wait: [`Aof::try_read`].
     pub fn try_read_with(&self, id: RecordId, visibility: Visibility) -> Result<Record> {
         Cursor::try_read_id(&self.source(), id, visibility)
     }
 
-    /// The durable record with this logical offset, if that costs no wait:
+    /// The record with this logical offset, durable or not, if that costs no wait:
     /// [`Aof::try_read`].
     pub fn try_read_offset(&self, offset: u64) -> Result<Record> {
-        self.try_read_offset_with(offset, Visibility::Durable)
+        self.try_read_offset_with(offset, Visibility::Appended)
     }
 
-    /// The record with this logical offset, if that costs no wait: [`Aof::try_read`].
+    /// The record with this logical offset, if it is visible and that costs no wait:
+    /// [`Aof::try_read`].
     pub fn try_read_offset_with(&self, offset: u64, visibility: Visibility) -> Result<Record> {
         reader::try_read_offset(self.source(), offset, visibility)
     }
@@ -110,7 +114,8 @@ impl Aof {
         Ok(Cursor::new(self.source(), visibility, true, start)?.offset())
     }
 
-    /// A forward scan.
+    /// A forward scan of the durable records, up to the last one at its start; see
+    /// [`ScanOptions`].
     ///
     /// ```
     /// use aof2_core::{ScanOptions, Start};
@@ -128,7 +133,8 @@ impl Aof {
         Scan::new(self.source(), options)
     }
 
-    /// A scan that waits for more at the end.
+    /// A scan that waits for more at the end, until this handle is closed. An
+    /// [`AofReader`](crate::AofReader)'s goes on with the next writer.
     ///
     /// ```
     /// use aof2_core::{ScanOptions, Start};

@@ -130,9 +130,9 @@ impl Cursor {
                     _ => offsets.start,
                 };
                 let behind = ReadAhead::nothing_behind(&artifact, frame);
-                (Arc::new(behind), offsets.end.saturating_sub(from))
+                (Arc::new(behind), Some(from..offsets.end))
             }
-            window => (window?, 0),
+            window => (window?, None),
         };
         let ahead = Some(ReadAhead::behind(artifact, frame));
         Ok(Spot { entry, segment, ahead, passed })
@@ -146,13 +146,13 @@ impl Cursor {
             announced.keep();
         }
         let (segment, passed) = match first.inspect_err(|error| self.note(error)) {
-            Ok(Some(window)) => (window, 0),
+            Ok(Some(window)) => (window, None),
             Ok(None) => return Err(AofError::NoSuchRecord(artifact.meta().record_id(0))),
             Err(AofError::Corrupt(_)) if self.passes_damage => {
                 let offsets = artifact.index().offsets_of(0);
                 ahead.skip();
                 let behind = ReadAhead::nothing_behind(&artifact, 0);
-                (Arc::new(behind), offsets.end.saturating_sub(offsets.start))
+                (Arc::new(behind), Some(offsets))
             }
             Err(error) => return Err(error),
         };
@@ -219,6 +219,17 @@ impl Cursor {
         };
         artifact.announce(ReadAhead::first_frames(&artifact, self.manner.frames));
         self.announced = Some(Announced(Some(artifact)));
+    }
+
+    /// The scan ends here, perhaps at the very end of an away segment.
+    pub(crate) fn note_ended(&mut self) {
+        let is_all = self.here.as_ref().is_some_and(|here| {
+            here.ahead.as_ref().is_some_and(|ahead| !ahead.has_next())
+                && here.entry.end_offset().is_some_and(|end| self.offset >= end)
+        });
+        if is_all {
+            self.note_scanned();
+        }
     }
 
     /// All of an away segment was read. The second time it is asked to come back, if

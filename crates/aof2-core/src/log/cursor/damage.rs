@@ -6,6 +6,7 @@ use super::Cursor;
 use crate::error::{AofError, Damage, Result};
 use crate::format::{IndexPoint, RecordFault};
 use crate::log::read_ahead::ReadAhead;
+use crate::log::skipped::SkipReason;
 use crate::segment::Segment;
 
 impl Cursor {
@@ -53,11 +54,16 @@ impl Cursor {
     }
 
     /// Moves behind damage: to the next record that validates in this segment, or
-    /// to the next segment. Returns how many logical offsets were passed over, if
-    /// known.
-    pub(crate) fn skip_damage(&mut self) -> Result<u64> {
+    /// to the next segment, and counts what was passed over.
+    pub(crate) fn skip_damage(&mut self) -> Result<()> {
         let before = self.offset;
-        let Some(here) = &mut self.here else { return self.skip_segment() };
+        self.pass_damage(before)?;
+        self.skipped.note(before..self.offset, SkipReason::Damaged);
+        Ok(())
+    }
+
+    fn pass_damage(&mut self, before: u64) -> Result<()> {
+        let Some(here) = &mut self.here else { return self.pass_segment() };
         let window_end = here.segment.window_range().end;
         if let Some(ahead) = &mut here.ahead
             && here.position >= window_end
@@ -65,7 +71,7 @@ impl Cursor {
             // The next window itself cannot be read.
             self.offset = ahead.skip().or(here.entry.end_offset()).unwrap_or(before + 1);
             here.position = window_end;
-            return Ok(self.offset.saturating_sub(before));
+            return Ok(());
         }
         let end = {
             let limit = self.limit.position;
@@ -93,25 +99,30 @@ impl Cursor {
                 self.offset = behind.unwrap_or(self.limit.next_offset.max(before + 1));
             }
         }
-        Ok(self.offset.saturating_sub(before))
+        Ok(())
     }
 
-    /// Passes over a whole segment that cannot be opened.
-    pub(crate) fn skip_segment(&mut self) -> Result<u64> {
+    /// Passes over a whole segment that cannot be opened, and counts its records.
+    pub(crate) fn skip_segment(&mut self) -> Result<()> {
         let before = self.offset;
+        self.pass_segment()?;
+        self.skipped.note(before..self.offset, SkipReason::Damaged);
+        Ok(())
+    }
+
+    fn pass_segment(&mut self) -> Result<()> {
         let table = self.source.table();
         let damaged = match &self.here {
             Some(here) => table.after(here.entry.meta.segment_id.as_u32()),
             None => table.find_offset(self.offset),
         };
-        let Some(damaged) = damaged else { return Ok(0) };
+        let Some(damaged) = damaged else { return Ok(()) };
         let Some(entry) = table.after(damaged.meta.segment_id.as_u32()) else {
             // Nothing follows: all that should be there is passed over.
             self.offset = damaged.end_offset().unwrap_or(0).max(self.limit.next_offset);
-            return Ok(self.offset.saturating_sub(before));
+            return Ok(());
         };
-        self.enter_start(entry)?;
-        Ok(self.offset.saturating_sub(before))
+        self.enter_start(entry)
     }
 
     /// Whether the damage is that the next segment cannot be opened at all.

@@ -53,7 +53,7 @@ impl Cursor {
         let (entry, opened) = self.open_copy(entry)?;
         let (entry, opened) = self.bring_back(entry, opened)?;
         match opened {
-            Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: 0 }),
+            Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: None }),
             Opened::Away(artifact) => self.open_away(entry, artifact, want),
         }
     }
@@ -111,7 +111,7 @@ impl Cursor {
     /// Stands before the first record of a segment.
     pub(super) fn enter_start(&mut self, entry: Arc<SegmentEntry>) -> Result<()> {
         let Spot { entry, segment, ahead, passed } = self.open(entry, Want::Start)?;
-        self.passed += passed;
+        self.note_passed(passed);
         let first = segment.first_point();
         self.enter(entry, segment, ahead, first);
         self.announce_if_short();

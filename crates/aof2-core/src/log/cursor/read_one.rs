@@ -16,7 +16,7 @@ impl Cursor {
         id: RecordId,
         visibility: Visibility,
     ) -> Result<Record> {
-        Self::nowhere(Arc::clone(source), visibility, true)?.read_one(id)
+        Self::nowhere(Arc::clone(source), visibility, true)?.read_or_explain(id)
     }
 
     /// The same without waiting for a window.
@@ -27,7 +27,27 @@ impl Cursor {
     ) -> Result<Record> {
         let mut cursor = Self::nowhere(Arc::clone(source), visibility, true)?;
         cursor.manner.waits = false;
-        cursor.read_one(id)
+        cursor.read_or_explain(id)
+    }
+
+    fn read_or_explain(&mut self, id: RecordId) -> Result<Record> {
+        self.read_one(id).map_err(|error| self.explain_missing(id, error))
+    }
+
+    /// A record that is not found may be there and only not be durable yet.
+    pub(super) fn explain_missing(&self, id: RecordId, error: AofError) -> AofError {
+        let is_missing = matches!(error, AofError::NoSuchRecord(_));
+        match is_missing && self.visibility == Visibility::Durable && self.is_appended(id) {
+            true => AofError::NotDurable(id),
+            false => error,
+        }
+    }
+
+    /// Whether there is such a record at all.
+    fn is_appended(&self, id: RecordId) -> bool {
+        let source = Arc::clone(&self.source);
+        let cursor = Self::nowhere(source, Visibility::Appended, true);
+        cursor.and_then(|mut cursor| cursor.read_one(id)).is_ok()
     }
 
     fn read_one(&mut self, id: RecordId) -> Result<Record> {

@@ -3,6 +3,7 @@
 use super::{Cursor, Spot, Start, Want};
 use crate::error::{AofError, Result};
 use crate::format::RecordId;
+use crate::log::reader::past_end;
 use crate::log::stored_index;
 use crate::log::table::SegmentEntry;
 use crate::segment::Segment;
@@ -13,7 +14,7 @@ impl Cursor {
             Start::Earliest => self.seek_earliest(),
             Start::Latest => self.seek_offset(self.limit.next_offset),
             Start::Offset(offset) => self.seek_offset(offset),
-            Start::Id(id) => self.seek_id(id),
+            Start::Id(id) => self.seek_id(id).map_err(|error| self.explain_missing(id, error)),
             Start::Timestamp(ms) => self.seek_timestamp(ms),
         }
     }
@@ -38,7 +39,7 @@ impl Cursor {
             return Err(AofError::Trimmed { earliest });
         }
         if offset > self.limit.next_offset {
-            return Err(AofError::PastEnd { offset, end: self.limit.next_offset });
+            return Err(past_end(&*self.source, offset, self.limit.next_offset, self.visibility));
         }
         self.offset = offset;
         let Some(entry) = self.source.table().find_offset(offset) else {
@@ -46,7 +47,7 @@ impl Cursor {
             return Ok(());
         };
         let Spot { entry, segment, ahead, passed } = self.open(entry, Want::Offset(offset))?;
-        self.passed += passed;
+        self.note_passed(passed);
         let end = self.readable_end(&entry, &segment)?;
         if offset > entry.meta.first_offset {
             self.recall(&entry, &segment);
@@ -95,8 +96,8 @@ impl Cursor {
             }
             let want = Want::Timestamp(timestamp_ms);
             let Spot { entry, segment, ahead, passed } = self.open(entry, want)?;
-            if passed > 0 {
-                self.passed += passed;
+            if passed.is_some() {
+                self.note_passed(passed);
                 let behind = segment.first_point();
                 self.enter(entry, segment, ahead, behind);
                 return Ok(());

@@ -160,16 +160,20 @@ impl Cursor {
             && let Some(gap) = record.gap()
         {
             self.offset = offset.saturating_add(gap.lost_count);
+            self.note_gap();
+            self.gap = Some(offset..self.offset);
             return Ok(None);
         }
-        self.offset = offset + 1;
-        Ok(Some(Place {
+        let place = Place {
             position,
             payload_len: record.head.payload_len,
             offset,
             timestamp_ms: record.head.timestamp_ms,
             flags: record.head.flags,
-        }))
+        };
+        self.offset = offset + 1;
+        self.note_gap();
+        Ok(Some(place))
     }
 
     /// Logical offsets that certainly exist from here to the end of this segment, and

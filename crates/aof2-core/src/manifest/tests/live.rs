@@ -96,7 +96,7 @@ fn a_commit_that_a_crash_took_back_is_reported_to_who_saw_it() {
     let path = reader(&after).layout().chunk_path(0);
     machine.write_file(&path, &after.read_file(&path).unwrap()).unwrap();
     let error = cursor.next_record().unwrap_err();
-    assert!(matches!(error, AofError::PastEnd { offset: 2, end: 1 }), "{error}");
+    assert!(matches!(error, AofError::PastEnd { offset: 2, end: 1, .. }), "{error}");
 }
 
 #[test]

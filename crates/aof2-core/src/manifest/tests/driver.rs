@@ -204,7 +204,7 @@ impl Driver {
 
     fn check_store(&mut self, first_here: u64) -> Result<(), String> {
         for chunk_index in 0..first_here {
-            let key = StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: chunk_index }
+            let key = StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index }
                 .key(&self.config.upload_prefix);
             let bytes = self.store.fetch(&key, u64::MAX).map_err(|e| e.to_string())?;
             let bytes = bytes.ok_or_else(|| format!("chunk {chunk_index} is nowhere"))?;

@@ -41,6 +41,51 @@ def check(code: int, kind: str, *arguments: object, **how: Any) -> dict[str, Any
     return error
 
 
+ADDRESS = "s3://bucket/logs/events"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["append", ADDRESS, "x"],
+        ["append", "--no-create", ADDRESS, "x"],
+        ["import", ADDRESS, "rows.jsonl"],
+        ["seal", ADDRESS],
+        ["trim", ADDRESS, "--keep-bytes", "1"],
+        ["repair", ADDRESS],
+        ["repair", "--dry-run", ADDRESS],
+        ["evict", ADDRESS, "--all"],
+        ["hydrate", ADDRESS, "--all"],
+        ["pin", ADDRESS, "0"],
+        ["upload", ADDRESS, "--all", "--cold", "s3://bucket/logs"],
+        ["manifest", "inspect", ADDRESS],
+        ["manifest", "verify", ADDRESS],
+        ["manifest", "snapshot", ADDRESS],
+        ["restore", ADDRESS, ADDRESS],
+        ["append", "file:///tmp/events", "x"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:2]),
+)
+def test_what_writes_refuses_an_address_and_creates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """A `seal` of an address once made a log in a directory `s3:`, and succeeded."""
+    monkeypatch.chdir(tmp_path)
+    # Nobody is asked: nothing listens there.
+    monkeypatch.setenv("AOF2_COLD_ENDPOINT", "http://127.0.0.1:1")
+    Path("rows.jsonl").write_text('{"payload": "x"}\n')
+    if arguments[0] == "manifest":
+        result = run(*arguments)
+        assert result.code == 1, result
+        assert "is an address and not a directory" in result.stderr
+    else:
+        error = check(1, "invalid_config", *arguments)
+        assert error["field"] == "path"
+        assert "is an address and not a directory" in error["message"]
+        assert "restore" in error["message"] or "s3://" in error["message"]
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
 READING = ["info", "segments", "cat", "tail", "verify", "tiers", "top"]
 WRITING = ["seal", "repair"]
 

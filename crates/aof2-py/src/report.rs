@@ -106,17 +106,12 @@ pub fn retention<'py>(py: Python<'py>, report: &RetentionReport) -> Built<'py> {
 }
 
 /// How far verifying has got.
-pub fn progress(
-    py: Python<'_>,
-    at: aof2_core::VerifyProgress,
-    segments_done: usize,
-    segments_total: usize,
-) -> Built<'_> {
+pub fn progress(py: Python<'_>, at: aof2_core::VerifyProgress) -> Built<'_> {
     Fields::new(py)
         .set("bytes_done", at.bytes_done)?
         .set("bytes_total", at.bytes_total)?
-        .set("segments_done", segments_done)?
-        .set("segments_total", segments_total)?
+        .set("segments_done", at.segments_done)?
+        .set("segments_total", at.segments_total)?
         .build("VerifyProgress")
 }
 

@@ -29,6 +29,7 @@ _PROBLEM_COLUMNS = (
     epilog=examples(
         "aof2 verify data/events",
         "aof2 verify --json data/events | jq '.problems[] | .records'",
+        "aof2 verify s3://my-bucket/logs/events",
     ),
 )
 @log_argument
@@ -40,7 +41,7 @@ def command(ctx: click.Context, log: str, as_json: bool) -> None:
     Checksums, order, counters and names. Takes no lock and writes nothing; while a
     writer runs, what is durable is judged. Damage is something that had been durable
     and no longer is what it was: exit code 5. A notice is what the next writer settles
-    by itself.
+    by itself. Of an address, s3://bucket/prefix/NAME, every object is read.
     """
     out = Output(as_json=as_json)
     report = run_verify(log, out)

@@ -1,5 +1,6 @@
 //! `restore` and `archived`: logs in an object store, with nothing of them here.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 
@@ -20,13 +21,24 @@ use crate::wait;
 pub fn url_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(text) = given.cast::<PyString>() else { return Ok(None) };
     match text.to_string_lossy().starts_with("s3://") {
-        true => args::text("path", "str", given).map(Some),
+        true => address("path", given).map(Some),
         false => Ok(None),
     }
 }
 
-fn url(given: &Bound<'_, PyAny>) -> PyResult<String> {
-    args::text("url", "a str like s3://bucket/prefix", given)
+pub fn url(given: &Bound<'_, PyAny>) -> PyResult<String> {
+    match given.is_instance_of::<PyString>() {
+        true => address("url", given),
+        false => Err(args::wrong_type("url", "a str like s3://bucket/prefix", given)),
+    }
+}
+
+/// An address as text. From a command line it is decoded as a path is, by the locale, and
+/// the keys of an object store are UTF-8.
+pub fn address(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let wrong = || args::wrong_value(name, "text that can be written as UTF-8", given);
+    let bytes: PathBuf = given.extract().map_err(|_| wrong())?;
+    bytes.into_os_string().into_string().map_err(|_| wrong())
 }
 
 /// Does something that may take long in a thread, so that a signal need not wait for it.

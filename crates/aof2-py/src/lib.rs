@@ -22,6 +22,7 @@ mod log;
 mod manager;
 mod manifest;
 mod options;
+mod path;
 mod payload;
 mod pool;
 mod reader;

@@ -11,6 +11,8 @@ use pyo3::types::{PyList, PyString};
 
 use crate::args::{Maybe, callable, flag_or, text, unsigned_if, wrong_type, wrong_value};
 use crate::aside::Work;
+use crate::bucket;
+use crate::path::FsPath;
 use crate::report::{Built, Fields, list};
 use crate::tiers::explain;
 
@@ -104,7 +106,7 @@ pub fn scrub<'py>(
     bytes_per_second: Maybe<'py>,
     progress: Maybe<'py>,
 ) -> Built<'py> {
-    let url = text("url", "a str like s3://bucket/prefix/name", url)?;
+    let url = bucket::url(url)?;
     let options = options(&None, &first_segment, &end_segment, &bytes_per_second, &None)?;
     let options = ScrubOptions { heal: false, ..options };
     let callback = callable("progress", &progress)?;
@@ -155,7 +157,7 @@ fn finding<'py>(py: Python<'py>, found: &ScrubFinding) -> Built<'py> {
         .set("outcome", found.outcome.as_str())?
         .set("healed_from", from)?
         .set("reason", reason)?
-        .set("quarantined", found.quarantined.as_ref().map(|path| path.as_os_str()))?
+        .set("quarantined", found.quarantined.as_deref().map(FsPath))?
         .set("unreadable", ranges(py, &found.unreadable)?)?
         .build("ScrubFinding")
 }

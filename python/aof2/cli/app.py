@@ -13,6 +13,7 @@ import click
 
 from aof2.cli.errors import CommandError, ExitCode, report
 from aof2.cli.options import examples
+from aof2.cli.streams import prepare
 
 COMPLETE_VARIABLE = "_AOF2_COMPLETE"
 
@@ -129,11 +130,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Never raises, and shows no traceback unless ``AOF2_TRACEBACK`` is set.
     """
     arguments = list(sys.argv[1:] if args is None else args)
-    # Nothing that is printed may fail for its characters: an ASCII locale, a file name
-    # that is no text.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    prepare()
     try:
         code = _run(arguments)
         sys.stdout.flush()

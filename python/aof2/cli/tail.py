@@ -10,6 +10,7 @@ from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, format_options, json_option, log_argument, reading_options
 from aof2.cli.output import Output
 from aof2.cli.reading import fail_if_skipped, on_corruption, visibility, write_records
+from aof2.cli.streams import ending_with_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,8 @@ def command(
         write_records(follower.until(end), encoding, out)
         out.flush()
         if follow:
-            _print_each(follower.follow(until_closed), encoding, out)
+            with ending_with_reader():
+                _print_each(follower.follow(until_closed), encoding, out)
         fail_if_skipped(follower.skipped)
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("segment", is_number=True),
     Column("tier"),
-    Column("records", is_number=True),
+    Column("records", is_number=True, leaves=1),
     Column("used", is_number=True),
-    Column("compressed", is_number=True),
-    Column("ratio", is_number=True),
-    Column("archived", is_number=True),
+    Column("compressed", is_number=True, leaves=2),
+    Column("ratio", is_number=True, leaves=4),
+    Column("archived", is_number=True, leaves=3),
 )
 
 

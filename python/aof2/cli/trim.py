@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("segment", is_number=True),
-    Column("first offset", is_number=True),
+    Column("first offset", is_number=True, leaves=1),
     Column("records", is_number=True),
-    Column("used", is_number=True),
-    Column("newest record", is_time=True),
+    Column("used", is_number=True, leaves=2),
+    Column("newest record", is_time=True, leaves=3),
 )
 
 

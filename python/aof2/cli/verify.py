@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from aof2 import Problem, VerifyProgress, VerifyReport
 
-_PROBLEM_COLUMNS = (
-    Column("severity"),
-    Column("kind"),
+COLUMNS = (
+    Column("severity", leaves=1),
+    Column("kind", leaves=2),
     Column("records"),
     Column("file"),
-    Column("byte", is_number=True),
+    Column("byte", is_number=True, leaves=3),
     Column("what"),
 )
 
@@ -68,7 +68,7 @@ def print_report(out: Output, report: "VerifyReport") -> None:
         out.object(report_object(report))
         return
     if report.problems:
-        out.table(_PROBLEM_COLUMNS, [_problem_row(problem) for problem in report.problems])
+        out.table(COLUMNS, [_problem_row(problem) for problem in report.problems])
     for start, end in report.gaps:
         out.line(f"given up by an earlier repair: {records_text(start, end)}")
     out.line(verdict(report))

@@ -41,6 +41,12 @@ def check(code: int, kind: str, *arguments: object, **how: Any) -> dict[str, Any
     return error
 
 
+def test_a_command_that_is_mistyped_is_guessed() -> None:
+    assert "there is no command 'segmnts' (did you mean segments?)" in run("segmnts").stderr
+    error = check(1, "usage", "quux")
+    assert error["message"] == "there is no command 'quux'"
+
+
 ADDRESS = "s3://bucket/logs/events"
 
 

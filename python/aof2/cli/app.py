@@ -7,6 +7,7 @@ for. The table carries the line for ``aof2 --help``, so that showing it imports 
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -81,6 +82,16 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = get_close_matches(name, COMMANDS, n=1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            ctx.fail(f"there is no command {name!r}{meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(
         self,

@@ -150,6 +150,12 @@ def test_verify_shows_a_verdict_and_leaves_no_progress_bar(log: Path) -> None:
     assert "healthy: 6 records in 3 segments" in plain(shown)
 
 
+def test_scrub_counts_segments_and_not_bytes(log: Path) -> None:
+    shown = plain(on_terminal("scrub", log, columns=100).ok().text)
+    assert "2/2 segments" in shown
+    assert "clean: 2 copies of 2 segments" in shown
+
+
 def test_repair_asks_and_does_as_told(log: Path) -> None:
     flip(log, 2)
     refused = on_terminal("repair", log, answer=b"n\n")

@@ -105,18 +105,3 @@ fn copy(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     // them during the copy.
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), len) }.to_vec())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrays_of_objects_are_told_by_their_format() {
-        for format in ["O", "<O", "T{l:a:O:b:}", "P", "&i", "T{T{O:x:}:y:}"] {
-            assert!(holds_objects(format.as_bytes()), "{format}");
-        }
-        for format in ["B", "<i", "=d", "T{l:Offset:d:Price:}", "(2,3)B", ""] {
-            assert!(!holds_objects(format.as_bytes()), "{format}");
-        }
-    }
-}

@@ -108,10 +108,11 @@ class Output:
         print("\t".join(one_line(cell) for cell in cells))
 
     @contextmanager
-    def progress(self, what: str) -> "Iterator[Callable[[int, int], None]]":
-        """Show a progress bar over bytes on stderr, if that is a terminal.
+    def progress(self, what: str, unit: str = "bytes") -> "Iterator[Callable[[int, int], None]]":
+        """Show a progress bar on stderr, if that is a terminal.
 
-        Gives a function to call with bytes done and bytes in all.
+        Gives a function to call with what is done and all there is, in bytes or another
+        unit.
         """
         if self.as_json or not sys.stderr.isatty():
             yield lambda _done, _total: None
@@ -119,17 +120,23 @@ class Output:
         from rich.progress import (
             BarColumn,
             DownloadColumn,
+            MofNCompleteColumn,
             Progress,
+            ProgressColumn,
             TextColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
 
+        amounts: tuple[ProgressColumn, ...]
+        if unit == "bytes":
+            amounts = (DownloadColumn(binary_units=True), TransferSpeedColumn())
+        else:
+            amounts = (MofNCompleteColumn(), TextColumn(unit))
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            *amounts,
             TimeRemainingColumn(),
             console=console(sys.stderr),
             transient=True,

@@ -109,7 +109,7 @@ def _look_at_address(
 
 @contextmanager
 def _progress(out: Output) -> "Iterator[Callable[[ScrubProgress], None]]":
-    with out.progress("scrubbing") as show:
+    with out.progress("scrubbing", "segments") as show:
         yield lambda state: show(state.segments, state.segments_total)
 
 

@@ -57,7 +57,7 @@ def test_long_rows_are_not_wrapped_in_a_pipe(tmp_path: Path) -> None:
 
 @pytest.fixture
 def wide_log(tmp_path: Path) -> Path:
-    """One with numbers that take their room."""
+    """One with long numbers and a long name."""
     path = tmp_path / "a-log-with-quite-a-name"
     with aof2.Aof.open(path, segment_bytes=1 << 20) as log:
         for _ in range(3):

@@ -1,9 +1,9 @@
 """Tables on a terminal, however narrow it is.
 
-Numbers and times are shown whole or not at all: where there is no room for all columns,
-the least important ones are left out, and a column ``…`` says so. Text is broken into
-lines. Only where the columns that always stay do not fit either is something cut, and the
-cut has a mark.
+Numbers and times are shown whole or not at all: where not all columns fit, the least
+important ones are left out, and a column ``…`` says so. Text is broken into lines. Only
+where the columns that always stay do not fit either is something cut, and the cut has a
+mark.
 """
 
 from collections.abc import Iterable, Sequence
@@ -80,26 +80,26 @@ class _Layout:
     has_mark: bool = False
 
 
-def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> _Layout:
-    """Find room: with titles in one line, in several, and then with fewer columns."""
+def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> _Layout:
+    """Make it fit: with titles in one line, in several, and then with fewer columns."""
     from rich.cells import cell_len
 
     cells = [[row[i] for row in rows] for i in range(len(columns))]
     for is_narrow in (False, True):
         titles = [c.lines(of, is_narrow=is_narrow) for c, of in zip(columns, cells, strict=True)]
         liked = [max(map(cell_len, (*t, *of))) for t, of in zip(titles, cells, strict=True)]
-        least = [column.width_min(width) for column, width in zip(columns, liked, strict=True)]
+        least = [column.width_min(most) for column, most in zip(columns, liked, strict=True)]
         shown = [True] * len(columns)
-        if _needed(least, shown) <= room:
-            return _Layout(titles, [*_widths(least, liked, shown, room)], shown)
-    while _needed(least, shown) > room:
+        if _needed(least, shown) <= width:
+            return _Layout(titles, [*_widths(least, liked, shown, width)], shown)
+    while _needed(least, shown) > width:
         leaving = [i for i, column in enumerate(columns) if shown[i] and column.leaves]
         if not leaving:
             last = max(i for i, is_shown in enumerate(shown) if is_shown)
             titles[last] = [*titles[last][:-1], f"{titles[last][-1]} {MARK}"]
             return _Layout(titles, [None] * len(columns), shown)
         shown[max(leaving, key=lambda i: columns[i].leaves)] = False
-    return _Layout(titles, [*_widths(least, liked, shown, room)], shown, has_mark=True)
+    return _Layout(titles, [*_widths(least, liked, shown, width)], shown, has_mark=True)
 
 
 def _needed(widths: Sequence[int], shown: Sequence[bool]) -> int:
@@ -108,11 +108,11 @@ def _needed(widths: Sequence[int], shown: Sequence[bool]) -> int:
 
 
 def _widths(
-    least: Sequence[int], liked: Sequence[int], shown: Sequence[bool], room: int
+    least: Sequence[int], liked: Sequence[int], shown: Sequence[bool], width: int
 ) -> list[int]:
     """Share what is left among the columns that would like to be wider."""
     widths = list(least)
-    left = room - _needed(least, shown)
+    left = width - _needed(least, shown)
     growing = [i for i, is_shown in enumerate(shown) if is_shown]
     while left and (growing := [i for i in growing if widths[i] < liked[i]]):
         for i in growing[:left]:

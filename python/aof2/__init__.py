@@ -12,8 +12,8 @@
 process, while a writer may run. `verify` checks every byte, `repair` quarantines damage.
 `Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
 log keeps a budget of segment files and compresses the rest, or archives everything in an
-object store: `open` reads it there, `archived` names what is there, `restore` brings it
-back.
+object store: `open` reads it there, `verify` and `scrub` check it there, `archived` names
+what is there, `restore` brings it back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,6 +37,7 @@ from aof2._aof2 import (
     open,
     repair,
     restore,
+    scrub,
     verify,
 )
 from aof2._errors import (
@@ -179,5 +180,6 @@ __all__ = [
     "open",
     "repair",
     "restore",
+    "scrub",
     "verify",
 ]

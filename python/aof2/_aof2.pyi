@@ -3,7 +3,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, SupportsIndex, final, overload
 
-from typing_extensions import Buffer, CapsuleType, Unpack, disjoint_base
+from typing_extensions import Buffer, CapsuleType, Unpack, deprecated, disjoint_base
 
 from aof2._manifest_types import (
     Divergence,
@@ -57,9 +57,12 @@ __all__ = [
     "__version__",
     "archived",
     "cold_location",
+    "is_address",
     "open",
+    "refuse_address",
     "repair",
     "restore",
+    "scrub",
     "verify",
 ]
 
@@ -323,10 +326,13 @@ class Aof(ReadableLog):
     def flush(self, until: RecordId | None = None, *, timeout: float | None = None) -> None: ...
     @overload
     def wait(
-        self, level: Level, offset: SupportsIndex, *, timeout: float | None = None
+        self, level: Level, offset: SupportsIndex | RecordId, *, timeout: float | None = None
     ) -> bool: ...
     @overload
-    def wait(self, level: RecordId, offset: Level, *, timeout: float | None = None) -> bool: ...
+    @deprecated("the level comes first: wait(level, record_id)")
+    def wait(
+        self, level: SupportsIndex | RecordId, offset: Level, *, timeout: float | None = None
+    ) -> bool: ...
     def append_async(
         self,
         payload: Buffer,
@@ -337,9 +343,14 @@ class Aof(ReadableLog):
     def append_many_async(self, payloads: Iterable[Buffer]) -> Coroutine[Any, Any, RecordIds]: ...
     def flush_async(self, until: RecordId | None = None) -> Coroutine[Any, Any, None]: ...
     @overload
-    def wait_async(self, level: Level, offset: SupportsIndex) -> Coroutine[Any, Any, None]: ...
+    def wait_async(
+        self, level: Level, offset: SupportsIndex | RecordId
+    ) -> Coroutine[Any, Any, bool]: ...
     @overload
-    def wait_async(self, level: RecordId, offset: Level) -> Coroutine[Any, Any, None]: ...
+    @deprecated("the level comes first: wait_async(level, record_id)")
+    def wait_async(
+        self, level: SupportsIndex | RecordId, offset: Level
+    ) -> Coroutine[Any, Any, bool]: ...
     def set_ext_id(self, ext_id: SupportsIndex) -> None: ...
     def seal(self, *, timeout: float | None = None) -> None: ...
     def warm_up(self) -> None: ...
@@ -510,7 +521,17 @@ def verify(
 def repair(
     path: StrPath, *, progress: Callable[[VerifyProgress], object] | None = None
 ) -> RepairReport: ...
+def scrub(
+    url: str,
+    *,
+    first_segment: SupportsIndex = 0,
+    end_segment: SupportsIndex | None = None,
+    bytes_per_second: SupportsIndex | None = None,
+    progress: Callable[[ScrubProgress], object] | None = None,
+) -> ScrubReport: ...
 def archived(url: str) -> list[str]: ...
+def is_address(path: StrPath) -> bool: ...
+def refuse_address(path: StrPath) -> None: ...
 def restore(
     url: str,
     target: StrPath,

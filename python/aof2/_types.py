@@ -434,13 +434,13 @@ class VerifyProgress:
     """
 
     bytes_done: int
-    """Bytes of segment files done."""
+    """Bytes of segments and their compressed copies done; of an address, of its objects."""
     bytes_total: int
-    """Bytes of segment files in all."""
+    """Those bytes in all."""
     segments_done: int
-    """Segment files done."""
+    """Segments done."""
     segments_total: int
-    """Segment files in all."""
+    """Segments in all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -503,7 +503,7 @@ class VerifyReport:
     """
 
     path: str
-    """Directory of the log."""
+    """Directory of the log, or its address."""
     name: str
     """Name of the stream."""
     stream_id: int

@@ -1,18 +1,22 @@
 """Running the command line in this process, in a process of its own, and on a terminal."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 import pty
 import queue
 import re
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from typing import Any
 import aof2
 from aof2.cli import main
 from hypothesis import HealthCheck, settings
+from screen import Screen
 
 #: Nothing waits for a time to pass; this only ends a test that would never end.
 DEADLINE_SECONDS = 120.0
@@ -236,6 +241,48 @@ def on_terminal(
         watchdog.cancel()
         os.close(parent)
     return Result(code, shown.replace(b"\r\n", b"\n"), "")
+
+
+class Terminal:
+    """A running command on a terminal whose size can be changed."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", side: int) -> None:
+        self._process = process
+        self._side = side
+
+    def resize(self, columns: int, rows: int = 24) -> None:
+        fcntl.ioctl(self._side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def feed_until(self, screen: Screen, is_so: Callable[[], bool]) -> None:
+        """Show what comes, at least one piece, until it is so."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self._side], [], [], max(left, 0))
+            assert ready, f"it never came: {screen.lines()}"
+            screen.feed(os.read(self._side, 65536).decode())
+            if is_so():
+                return
+
+
+@contextlib.contextmanager
+def terminal(*args: object, columns: int) -> Iterator[Terminal]:
+    """The command on a terminal of its own, which says how wide it is."""
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *(str(arg) for arg in args)],
+        preexec_fn=lambda: os.login_tty(child),
+        env=environment(NO_COLOR="1"),
+    )
+    shown = Terminal(process, parent)
+    shown.resize(columns)
+    os.close(child)
+    try:
+        yield shown
+    finally:
+        process.kill()
+        process.wait(timeout=DEADLINE_SECONDS)
+        os.close(parent)
 
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

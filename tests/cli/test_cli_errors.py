@@ -41,6 +41,57 @@ def check(code: int, kind: str, *arguments: object, **how: Any) -> dict[str, Any
     return error
 
 
+def test_a_command_that_is_mistyped_is_guessed() -> None:
+    assert "there is no command 'segmnts' (did you mean segments?)" in run("segmnts").stderr
+    error = check(1, "usage", "quux")
+    assert error["message"] == "there is no command 'quux'"
+
+
+ADDRESS = "s3://bucket/logs/events"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["append", ADDRESS, "x"],
+        ["append", "--no-create", ADDRESS, "x"],
+        ["import", ADDRESS, "rows.jsonl"],
+        ["seal", ADDRESS],
+        ["trim", ADDRESS, "--keep-bytes", "1"],
+        ["repair", ADDRESS],
+        ["repair", "--dry-run", ADDRESS],
+        ["evict", ADDRESS, "--all"],
+        ["hydrate", ADDRESS, "--all"],
+        ["pin", ADDRESS, "0"],
+        ["upload", ADDRESS, "--all", "--cold", "s3://bucket/logs"],
+        ["manifest", "inspect", ADDRESS],
+        ["manifest", "verify", ADDRESS],
+        ["manifest", "snapshot", ADDRESS],
+        ["restore", ADDRESS, ADDRESS],
+        ["append", "file:///tmp/events", "x"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:2]),
+)
+def test_what_writes_refuses_an_address_and_creates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """A `seal` of an address once made a log in a directory `s3:`, and succeeded."""
+    monkeypatch.chdir(tmp_path)
+    # Nobody is asked: nothing listens there.
+    monkeypatch.setenv("AOF2_COLD_ENDPOINT", "http://127.0.0.1:1")
+    Path("rows.jsonl").write_text('{"payload": "x"}\n')
+    if arguments[0] == "manifest":
+        result = run(*arguments)
+        assert result.code == 1, result
+        assert "is an address and not a directory" in result.stderr
+    else:
+        error = check(1, "invalid_config", *arguments)
+        assert error["field"] == "path"
+        assert "is an address and not a directory" in error["message"]
+        assert "restore" in error["message"] or "s3://" in error["message"]
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
 READING = ["info", "segments", "cat", "tail", "verify", "tiers", "top"]
 WRITING = ["seal", "repair"]
 
@@ -248,7 +299,10 @@ def test_output_that_cannot_be_written_is_no_success(log: Path) -> None:
                 timeout=DEADLINE_SECONDS,
             )
         assert done.returncode == 4
-        assert done.stderr.decode().startswith("error: No space left on device")
+        told = done.stderr.decode()
+        assert told.startswith("error: standard output could not be written: No space left on")
+        # Once it spoke of what had been durable, as if the log were meant.
+        assert "durable" not in told
 
 
 @pytest.mark.parametrize(

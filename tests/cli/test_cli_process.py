@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import aof2
 import pytest
 from cli_support import (
     COMMAND,
@@ -58,6 +59,102 @@ def test_a_closed_pipe_is_silent_for_short_output_too(log: Path) -> None:
         )
         os.close(writing)
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+def ends_with_its_reader(lines: int, *arguments: object) -> bool:
+    """Whether a command ends, quietly, when so many lines were read of it."""
+    process = subprocess.Popen(
+        [*COMMAND, *(str(argument) for argument in arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        for _ in range(lines):
+            assert process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(timeout=DEADLINE_SECONDS)
+        return (code, process.stderr.read()) == (0, b"")
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_tail_ends_with_its_reader_although_no_record_comes(log: Path) -> None:
+    """`tail -f | head -3` hung until the next record."""
+    assert ends_with_its_reader(3, "tail", "-f", log)
+    with running_writer(log) as writer:
+        writer.write(b"one\n")
+        writer.line()
+        assert ends_with_its_reader(3, "tail", "-f", log)
+
+
+def test_top_ends_with_its_reader_between_two_looks(log: Path) -> None:
+    assert ends_with_its_reader(1, "top", "--interval", "86400", log)
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["cat", "LOG"], 0),
+        (["info", "LOG"], 0),
+        (["segments", "--json", "LOG"], 0),
+        (["append", "LOG", "x"], 0),
+        (["append", "LOG"], 0),
+        (["verify", "LOG"], 0),
+        (["cat", "missing"], 2),
+        (["--help"], 0),
+    ],
+)
+def test_a_stream_that_the_shell_has_closed_is_nobody(
+    log: Path, arguments: list[str], code: int, closed: int
+) -> None:
+    """`cat LOG >&-` was a traceback; and a log's own file had the number 1."""
+    before = payloads(log)
+    command = [*COMMAND, *(str(log) if a == "LOG" else a for a in arguments)]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(),
+        preexec_fn=lambda: os.close(closed),
+        timeout=DEADLINE_SECONDS,
+    )
+    assert done.returncode == code, done
+    assert b"Traceback" not in done.stderr
+    assert payloads(log) == before + [b"x"] * (arguments[-1] == "x")
+    assert run("verify", log).ok().text.startswith("healthy")
+
+
+def payloads(log: Path) -> list[bytes]:
+    with aof2.open(log) as reader:
+        return [bytes(record) for record in reader.scan()]
+
+
+def test_a_locale_that_does_not_know_the_characters_of_a_path(tmp_path: Path) -> None:
+    """The path that came back from the log was another one than had been given."""
+    log = make_log(tmp_path / "größe" / "events", [b"a", b"b"], seal_after=(0,))
+    ascii_only = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+
+    def ran(*arguments: object, code: int = 0) -> bytes:
+        result = spawn(*arguments, env=ascii_only)
+        assert result.code == code, result
+        assert "bug" not in result.stderr
+        return result.stdout + result.stderr.encode()
+
+    assert json.loads(ran("info", "--json", log))["path"] == str(log)
+    assert b"gr\\xc3\\xb6\\xc3\\x9fe/events" in ran("info", log)
+    first = json.loads(ran("segments", "--json", log).splitlines()[0])
+    assert Path(first["path"]).exists()
+    for command in ("segments", "cat", "tail", "verify", "seal", "scrub"):
+        ran(command, log)
+    ran("top", "--count", "1", log)
+    ran("append", log, "c")
+    ran("cat", tmp_path / "größe" / "nothing", code=2)
 
 
 def test_tail_follows_a_writer_until_interrupted(log: Path) -> None:

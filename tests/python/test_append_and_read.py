@@ -104,6 +104,26 @@ def test_a_background_flush_needs_no_asking(log: aof2.Aof) -> None:
     assert log.watermarks().durable == 1
 
 
+def test_a_wait_takes_the_level_first_and_a_record_or_an_offset_behind_it(
+    quiet: aof2.Aof,
+) -> None:
+    first, second = quiet.append(b"first"), quiet.append(b"second")
+    quiet.flush(first)
+    assert quiet.wait("appended", second, timeout=0)
+    assert quiet.wait("durable", first, timeout=0)
+    assert quiet.wait(level="durable", offset=1, timeout=0)
+    quiet.flush()
+    old: Any = quiet
+    for until in (second, 2):
+        with pytest.warns(DeprecationWarning, match="wait takes the level first") as told:
+            assert old.wait(until, "durable", timeout=0)
+        # Where the call stands, not somewhere in the package.
+        assert told[0].filename == __file__
+        with pytest.warns(DeprecationWarning, match="wait takes the level first"):
+            waiting = old.wait_async(until, "durable")
+        waiting.close()
+
+
 def test_a_wait_without_a_flush_times_out(quiet: aof2.Aof) -> None:
     quiet.append(b"hello")
     assert quiet.wait("appended", 1, timeout=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,13 @@ BAD_PAYLOADS: list[tuple[object, type[Exception]]] = [
     (numpy.arange(10, dtype=numpy.uint8)[::2], ValueError),
     (numpy.zeros((2, 3)).T, ValueError),
     (memoryview(b"abcdef")[::2], ValueError),
+    (numpy.int64(5), TypeError),
+    (numpy.array(5), TypeError),
+    ((ctypes.c_int * 2)(1, 2), TypeError),
+    (ctypes.create_string_buffer(b"abc"), TypeError),
+    (numpy.array([b"a", "b", None], dtype=object), TypeError),
+    (numpy.zeros(3, dtype=[("a", "i4"), ("b", "O")]), TypeError),
+    (numpy.array(["2026-01-31"], dtype="datetime64[s]"), ValueError),
 ]
 
 
@@ -107,7 +115,26 @@ def test_payloads(quiet: aof2.Aof, payload: Any, kind: type[Exception]) -> None:
     refuses(kind, "payload", lambda: quiet.append_async(payload))
     refuses(kind, "payloads[1]", lambda: quiet.append_many([b"x", payload]))
     refuses(kind, "payloads[1]", lambda: quiet.append_many_async([b"x", payload]))
+    refuses(kind, "blob", lambda: quiet.record_event(7, payload))
+    refuses(kind, "payload", lambda: aof2.Record(aof2.RecordId(0, 64), 0, 0, 0, payload))
     assert quiet.watermarks().appended == 0
+
+
+def test_a_wrong_payload_is_told_what_would_be_right(quiet: aof2.Aof) -> None:
+    """Numbers and ctypes arrays were a BufferError about strides, and of an array of
+    objects the addresses were appended."""
+    log: Any = quiet
+    accepted = r"bytes-like \(bytes, bytearray, memoryview or an array of numbers\), not "
+    with pytest.raises(TypeError, match=accepted + r"c_int_Array_2; .*bytes\(\)"):
+        log.append((ctypes.c_int * 2)(1, 2))
+    with pytest.raises(TypeError, match=accepted + "ndarray; it holds Python objects"):
+        log.append_many([numpy.array([b"a"], dtype=object)])
+    # As the message says; and a name of a field that looks like a code of the format.
+    log.append(bytes((ctypes.c_int * 2)(1, 2)))
+    log.append(numpy.zeros(2, dtype=[("Offset", "i4"), ("Price", "f8")]))
+    log.append(numpy.array(["2026-01-31"], dtype="datetime64[s]").view("i8"))
+    log.flush()
+    assert [len(record) for record in log.scan()] == [8, 24, 8]
 
 
 def test_text_has_to_be_encoded(quiet: aof2.Aof) -> None:
@@ -167,6 +194,8 @@ def test_words(quiet: aof2.Aof) -> None:
     log: Any = quiet
     refuses(ValueError, "level", lambda: log.wait("stored", 0))
     refuses(TypeError, "level", lambda: log.wait(0, 0))
+    refuses(TypeError, "offset", lambda: log.wait("durable", "appended"))
+    refuses(TypeError, "offset", lambda: log.wait("durable", None))
     refuses(ValueError, "action", lambda: log.apply_retention(action="burn"))
     refuses(TypeError, "action", lambda: log.apply_retention(action=1))
     refuses(TypeError, "columns", lambda: log.scan_arrow(columns="payload"))

@@ -128,6 +128,24 @@ def test_timestamps_of_any_unit_become_milliseconds(
     assert [record.timestamp_ms for record in log.scan()] == stamps
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_without_a_zone_are_refused_as_everywhere(log: aof2.Aof, unit: str) -> None:
+    """They were taken for UTC, where a naive datetime is refused."""
+    column = pa.array([1, 2, 3], pa.timestamp(unit))
+    table = pa.table({"x": VALUES[:3], "t": column})
+    with pytest.raises(ValueError, match='column "t" holds timestamps without a time zone') as told:
+        log.append_arrow(table, timestamp_column="t")
+    assert appended(told.value) == 0
+    assert payloads(log) == []
+    for zone in ("UTC", "Europe/Stockholm", "+02:00"):
+        log.append_arrow(
+            pa.table({"x": VALUES[:1], "t": pa.array([1], pa.timestamp("ms", tz=zone))}),
+            timestamp_column="t",
+        )
+    log.flush()
+    assert [record.timestamp_ms for record in log.scan()] == [1, 1, 1]
+
+
 def test_integer_timestamps_are_milliseconds_and_flags_go_with_their_row(log: aof2.Aof) -> None:
     for kind in (pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64()):
         table = pa.table(

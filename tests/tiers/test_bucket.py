@@ -192,6 +192,8 @@ def test_commands_take_an_address(s3_server: S3Server, bucket: str, tmp_path: Pa
         payload(n) + b"\n" for n in (298, 299)
     )
     assert "record 000299" in run("tail", "-n", "1", url).stdout
+    for command in (["tiers", url], ["top", "--count", "1", url]):
+        assert run(*command).returncode == 0
 
     target = str(tmp_path / "restored")
     done = run("restore", url, target)

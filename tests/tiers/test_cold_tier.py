@@ -40,7 +40,7 @@ def test_a_lost_directory_comes_back_from_the_bucket(bucket: str, tmp_path: Path
         write(log, 0, 1000)
         rid = log.append(payload(1000))
         log.seal()
-        assert log.wait(rid, "archived", timeout=PATIENCE)
+        assert log.wait("archived", rid, timeout=PATIENCE)
         status = log.tiers()
         assert status.cold is not None
         assert status.cold.archived == log.watermarks().archived == 1001
@@ -215,4 +215,4 @@ def test_waiting_for_the_archive_needs_one(tmp_path: Path) -> None:
     with aof2.Aof.open(tmp_path / "events") as log:
         rid = log.append(b"x")
         with pytest.raises(aof2.InvalidConfig, match="cold"):
-            log.wait(rid, "archived", timeout=1)
+            log.wait("archived", rid, timeout=1)

@@ -21,7 +21,8 @@
 //!
 //! * [`Aof`] is a stream open for appending; [`AofManager`] runs many of them on one
 //!   runtime; [`AofReader`] reads a log that another process may be writing.
-//! * [`verify`] checks every byte, [`repair`] quarantines damage.
+//! * [`verify`] checks every byte, [`repair`] quarantines damage; [`verify_url`] and
+//!   [`scrub_url`] check a log that is in an object store.
 //! * [`io::sim`] is a machine that loses power, for testing what is built on this.
 mod error;
 pub mod format;
@@ -48,6 +49,7 @@ pub use log::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
 };
+pub use log::{is_address, refuse_address};
 pub use manager::{AofManager, ManagerConfig};
 pub use tier::{
     AdmissionPolicy, ColdStatus, SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome,
@@ -57,3 +59,4 @@ pub use tier::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
 };
 pub use tier::{archived_streams, archived_streams_on};
+pub use tier::{scrub_bucket_on, scrub_url, verify_bucket_on, verify_url};

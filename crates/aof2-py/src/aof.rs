@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::args::{self, Maybe, timeout, unsigned, unsigned_if, wrong_type};
 use crate::arrow_in::{AppendedArrow, append_arrow};
 use crate::batch;
-use crate::bridge::future_into_py;
+use crate::bridge::{Nothing, future_into_py};
 use crate::config::{
     Flushing, MODES, Other, OwnTiers, Retention, SegmentSizes, rename_field, retention_action,
 };
@@ -315,7 +315,8 @@ impl Aof {
     /// library that has `__arrow_c_array__` or `__arrow_c_stream__`.
     ///
     /// `column` names the column with the payloads, needed if there are several that could
-    /// be; timestamp_column and flags_column name those with timestamps and flags.
+    /// be; timestamp_column and flags_column name those with timestamps and flags. Timestamps
+    /// have a time zone, or are int64 milliseconds since the epoch.
     ///
     /// >>> import pyarrow
     /// >>> appended = log.append_arrow(pyarrow.array([b"a", b"b"]))
@@ -372,14 +373,14 @@ impl Aof {
     }
 
     /// Waits until all records below `offset` are "appended", "durable" or "archived",
-    /// without causing a flush. False if that takes longer than `timeout` seconds. A
-    /// record's id may stand for the offset, in front: `wait(rid, "archived")`.
+    /// without causing a flush. False if that takes longer than `timeout` seconds. The id of
+    /// a record may stand for the offset: then that record is, and all before it.
     ///
     /// "archived", in the object store, needs tiers with `cold`. Only sealed segments get
     /// there: `seal` hurries, archive_after_ms bounds it.
     ///
     /// >>> rid = log.append(b"flushed in the background")
-    /// >>> log.wait("durable", 1, timeout=60), log.wait(rid, "durable", timeout=60)
+    /// >>> log.wait("durable", 1, timeout=60), log.wait("durable", rid, timeout=60)
     /// (True, True)
     #[pyo3(
         signature = (level, offset, *, timeout = None),
@@ -482,17 +483,19 @@ impl Aof {
                 Some(id) => log.flush_until_async(id).await,
                 None => log.flush_async().await,
             }
+            .map(|()| Nothing)
             .map_err(to_py)
         }))
     }
 
-    /// `wait` for asyncio; use `asyncio.timeout` to give up.
+    /// `wait` for asyncio: True once it is so; use `asyncio.timeout` to give up.
     ///
     /// >>> import asyncio
     /// >>> rid = log.append(b"flushed in the background")
     /// >>> async def main():
-    /// ...     await log.wait_async("durable", 1)
+    /// ...     return await log.wait_async("durable", rid)
     /// >>> asyncio.run(main())
+    /// True
     fn wait_async(
         &self,
         level: &Bound<'_, PyAny>,
@@ -502,9 +505,11 @@ impl Aof {
         let (level, until) = options::level_and_until(level, offset)?;
         Ok(awaiting("Aof.wait_async", move || async move {
             match until {
-                Until::Offset(offset) => log.wait_async(level, offset).await.map_err(to_py),
-                Until::Record(id) => log.wait_record_async(level, id).await.map_err(to_py),
+                Until::Offset(offset) => log.wait_async(level, offset).await,
+                Until::Record(id) => log.wait_record_async(level, id).await,
             }
+            .map(|()| true)
+            .map_err(to_py)
         }))
     }
 

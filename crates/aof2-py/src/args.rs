@@ -7,6 +7,8 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
+use crate::error::to_py;
+
 /// An argument that may be left out or `None`.
 pub type Maybe<'py> = Option<Bound<'py, PyAny>>;
 
@@ -115,7 +117,21 @@ pub fn path(name: &str, given: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     if path.as_os_str().is_empty() || path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(wrong_value(name, "the path of a directory", given));
     }
+    // Before it is made absolute: then nobody could tell.
+    aof2_core::refuse_address(&path).map_err(to_py)?;
     Ok(std::path::absolute(path)?)
+}
+
+/// Raises what `Aof.open` raises for an address.
+#[pyfunction]
+pub fn refuse_address(path: PathBuf) -> PyResult<()> {
+    aof2_core::refuse_address(path).map_err(to_py)
+}
+
+/// Whether this is an address, such as s3://bucket/prefix/name, and no directory.
+#[pyfunction]
+pub fn is_address(path: PathBuf) -> bool {
+    aof2_core::is_address(path)
 }
 
 /// A callable, or nothing.

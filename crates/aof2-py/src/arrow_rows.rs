@@ -160,6 +160,12 @@ fn payload_kind(name: &str, data_type: &DataType) -> Result<PayloadKind> {
 }
 
 fn timestamp_kind(name: &str, data_type: &DataType) -> Result<ToMilliseconds> {
+    if let DataType::Timestamp(_, None) = data_type {
+        return refuse(format!(
+            "column {name:?} holds timestamps without a time zone, which could mean several \
+             instants; give it one, for example with cast(pa.timestamp(\"us\", \"UTC\"))"
+        ));
+    }
     let (multiply, divide) = match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => (1_000, 1),
         DataType::Timestamp(TimeUnit::Millisecond, _) | DataType::Int64 => (1, 1),

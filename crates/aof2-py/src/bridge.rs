@@ -11,6 +11,7 @@
 //! * the loop is closed, or the interpreter exits: the Rust future is dropped, or not
 //!   polled again.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -24,6 +25,7 @@ use aof2_core::io::ForkStamp;
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyNone;
 use pyo3::{IntoPyObjectExt, intern};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
@@ -177,6 +179,19 @@ impl Awaited {
         };
         let arguments = (wrap_pyfunction!(settle, py)?, &self.future, setter, value);
         self.event_loop.call_method1(py, intern!(py, "call_soon_threadsafe"), arguments).map(drop)
+    }
+}
+
+/// `None` as the result of an await: Rust's `()` would be an empty tuple.
+pub struct Nothing;
+
+impl<'py> IntoPyObject<'py> for Nothing {
+    type Target = PyNone;
+    type Output = Borrowed<'py, 'py, PyNone>;
+    type Error = Infallible;
+
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Self::Error> {
+        Ok(PyNone::get(py))
     }
 }
 

@@ -1,12 +1,8 @@
 //! `restore` and `archived`: logs in an object store, with nothing of them here.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
 use aof2_core::{
     AofError, AofReader, MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, Result,
@@ -15,25 +11,34 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::args::{self, Maybe};
+use crate::aside::Work;
 use crate::error::to_py;
 use crate::report::{Built, Fields, list, range};
 use crate::wait;
-
-/// How long an interrupt waits for a restore to notice, so that it can be run again.
-const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// The address of something in an object store, if that is what was given. A path object
 /// is a path.
 pub fn url_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(text) = given.cast::<PyString>() else { return Ok(None) };
     match text.to_string_lossy().starts_with("s3://") {
-        true => args::text("path", "str", given).map(Some),
+        true => address("path", given).map(Some),
         false => Ok(None),
     }
 }
 
-fn url(given: &Bound<'_, PyAny>) -> PyResult<String> {
-    args::text("url", "a str like s3://bucket/prefix", given)
+pub fn url(given: &Bound<'_, PyAny>) -> PyResult<String> {
+    match given.is_instance_of::<PyString>() {
+        true => address("url", given),
+        false => Err(args::wrong_type("url", "a str like s3://bucket/prefix", given)),
+    }
+}
+
+/// An address as text. From a command line it is decoded as a path is, by the locale, and
+/// the keys of an object store are UTF-8.
+pub fn address(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let wrong = || args::wrong_value(name, "text that can be written as UTF-8", given);
+    let bytes: PathBuf = given.extract().map_err(|_| wrong())?;
+    bytes.into_os_string().into_string().map_err(|_| wrong())
 }
 
 /// Does something that may take long in a thread, so that a signal need not wait for it.
@@ -94,83 +99,14 @@ pub fn restore<'py>(
     let (url, target) = (self::url(url)?, args::path("target", target)?);
     let options = RestoreOptions { download: args::flag_or("download", &download, true)? };
     let callback = args::callable("progress", &progress)?;
-    let work = Work::start(url, target, options)?;
-    let report = work.watch(py, callback.as_ref())?;
+    let work = Work::start("aof2-restore", move |progress| {
+        aof2_core::restore(&url, &target, &options, progress)
+    })?;
+    let report = work.watch(py, |py, at| tell(py, callback.as_ref(), at))?;
     restored(py, &report)
 }
 
-/// A restore in a thread of its own.
-struct Work {
-    events: Receiver<Event>,
-    is_cancelled: Arc<AtomicBool>,
-}
-
-enum Event {
-    At(RestoreProgress),
-    Done(Result<RestoreReport>),
-}
-
-impl Work {
-    fn start(url: String, target: PathBuf, options: RestoreOptions) -> PyResult<Self> {
-        let (say, events) = channel();
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        let cancelled = Arc::clone(&is_cancelled);
-        thread::Builder::new().name("aof2-restore".into()).spawn(move || {
-            let result = aof2_core::restore(&url, &target, &options, &mut |at| {
-                let is_heard = say.send(Event::At(at)).is_ok();
-                match is_heard && !cancelled.load(Ordering::Acquire) {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            });
-            let _ = say.send(Event::Done(result));
-        })?;
-        Ok(Self { events, is_cancelled })
-    }
-
-    /// Hands progress on until it is done. What the callback or a signal handler raises
-    /// ends it.
-    fn watch(self, py: Python<'_>, callback: Option<&Py<PyAny>>) -> PyResult<RestoreReport> {
-        let Self { events, is_cancelled } = self;
-        let mut events = events;
-        let ended = loop {
-            let next = wait::until(py, None, |slice| receive(&mut events, slice));
-            let told = match next {
-                Ok(Some(Event::Done(result))) => break result.map_err(to_py),
-                Ok(Some(Event::At(at))) => tell(py, callback, at),
-                Ok(None) => Ok(()),
-                Err(raised) => Err(raised),
-            };
-            if let Err(raised) = told {
-                break Err(raised);
-            }
-        };
-        if ended.is_err() {
-            is_cancelled.store(true, Ordering::Release);
-            // The lock on the target goes with the thread.
-            py.detach(move || {
-                let deadline = std::time::Instant::now() + END_WITHIN;
-                while let Some(left) = deadline.checked_duration_since(std::time::Instant::now()) {
-                    if events.recv_timeout(left).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        ended
-    }
-}
-
-fn receive(events: &mut Receiver<Event>, slice: Duration) -> Result<Option<Event>> {
-    match events.recv_timeout(slice) {
-        Ok(event) => Ok(Some(event)),
-        Err(RecvTimeoutError::Timeout) => Ok(None),
-        Err(RecvTimeoutError::Disconnected) => Err(AofError::Cancelled),
-    }
-}
-
 fn tell(py: Python<'_>, callback: Option<&Py<PyAny>>, at: RestoreProgress) -> PyResult<()> {
-    py.check_signals()?;
     let Some(callback) = callback else { return Ok(()) };
     let progress = Fields::new(py)
         .set("segments_done", at.segments_done)?

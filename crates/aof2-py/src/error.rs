@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
 
+use crate::path::FsPath;
+
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// The exception that stands for an error of the core.
@@ -30,12 +32,12 @@ fn build(py: Python<'_>, error: &AofError) -> PyResult<PyErr> {
 
 /// Name of the class, and what its instances carry.
 fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'static str> {
-    let set_path = |path: &Path| attributes.set_item("path", path.as_os_str());
+    let set_path = |path: &Path| attributes.set_item("path", FsPath(path));
     Ok(match error {
         AofError::Io { op, path, source } => {
             attributes.set_item("operation", op)?;
             attributes.set_item("errno", source.raw_os_error())?;
-            attributes.set_item("filename", path.as_os_str())?;
+            attributes.set_item("filename", FsPath(path))?;
             "IoError"
         }
         AofError::WouldBlock(kind) => {

@@ -9,6 +9,7 @@ mod args;
 mod arrow_in;
 mod arrow_out;
 mod arrow_rows;
+mod aside;
 mod batch;
 mod bridge;
 mod bucket;
@@ -21,6 +22,7 @@ mod log;
 mod manager;
 mod manifest;
 mod options;
+mod path;
 mod payload;
 mod pool;
 mod reader;
@@ -45,6 +47,8 @@ mod _aof2 {
     #[pymodule_export]
     use crate::aof::Aof;
     #[pymodule_export]
+    use crate::args::{is_address, refuse_address};
+    #[pymodule_export]
     use crate::arrow_in::AppendedArrow;
     #[pymodule_export]
     use crate::arrow_out::ArrowScan;
@@ -66,6 +70,8 @@ mod _aof2 {
     use crate::record::Record;
     #[pymodule_export]
     use crate::scan::Scan;
+    #[pymodule_export]
+    use crate::scrub::scrub;
     #[pymodule_export]
     use crate::tiers::{Tiers, cold_location};
     #[pymodule_export]

@@ -15,6 +15,7 @@ use crate::error::to_py;
 use crate::follow::Follow;
 use crate::id::RecordId;
 use crate::options;
+use crate::path::FsPath;
 use crate::record::Record;
 use crate::report;
 use crate::scan::Scan;
@@ -94,7 +95,7 @@ impl ReadableLog {
     #[getter]
     #[pyo3(name = "path")]
     fn path_str<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        Ok(self.path.as_os_str().into_pyobject(py)?)
+        FsPath(&self.path).into_pyobject(py)
     }
 
     /// Name of the stream.

@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::args::{self, unsigned};
 use crate::error::to_py;
+use crate::path::FsPath;
 use crate::report::{Built, Fields, list};
 
 /// Where the dataclasses are.
@@ -52,8 +53,8 @@ impl ManifestFiles {
 
     /// Directory of the log.
     #[getter]
-    fn path(&self) -> &std::ffi::OsStr {
-        self.root.as_os_str()
+    fn path(&self) -> FsPath<'_> {
+        FsPath(&self.root)
     }
 
     /// Id of the stream.
@@ -115,7 +116,7 @@ impl ManifestFiles {
         let chunks = list(py, &report.chunks, |py, chunk| {
             Fields::new(py)
                 .set("chunk_index", chunk.chunk_index)?
-                .set("path", chunk.path.as_os_str())?
+                .set("path", FsPath(&chunk.path))?
                 .set("base_record", chunk.base_record)?
                 .set("record_count", chunk.record_count)?
                 .set("committed_bytes", chunk.committed_len)?
@@ -126,7 +127,7 @@ impl ManifestFiles {
         let snapshots = list(py, &report.snapshots, |py, snapshot| {
             Fields::new(py)
                 .set("snapshot_id", snapshot.info.snapshot_id)?
-                .set("path", snapshot.path.as_os_str())?
+                .set("path", FsPath(&snapshot.path))?
                 .set("chunk_index", snapshot.info.position.chunk_index)?
                 .set("chunk_offset", snapshot.info.position.chunk_offset)?
                 .set("segment_count", snapshot.segment_count)?
@@ -137,14 +138,14 @@ impl ManifestFiles {
             let fields = Fields::new(py)
                 .set("kind", found.divergence.kind.name())?
                 .set("severity", severity(found.is_damage))?
-                .set("path", self.root.as_os_str())?
+                .set("path", FsPath(&self.root))?
                 .set("chunk_index", py.None())?
                 .set("offset", 0)?
                 .set("detail", found.divergence.to_string())?;
             problems.append(fields.build_in(TYPES, "ManifestProblem")?)?;
         }
         Fields::new(py)
-            .set("path", report.root.as_os_str())?
+            .set("path", FsPath(&report.root))?
             .set("is_healthy", is_healthy)?
             .set("problems", problems)?
             .set("chunks", chunks)?
@@ -173,7 +174,7 @@ fn problem<'py>(py: Python<'py>, problem: &ManifestProblem) -> Built<'py> {
     Fields::new(py)
         .set("kind", kind)?
         .set("severity", severity(problem.is_damage))?
-        .set("path", problem.path.as_os_str())?
+        .set("path", FsPath(&problem.path))?
         .set("chunk_index", problem.chunk_index)?
         .set("offset", problem.offset)?
         .set("detail", &problem.detail)?

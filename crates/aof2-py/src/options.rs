@@ -1,6 +1,7 @@
 //! What to read: places in the log, visibility, what to do about damage.
 
 use aof2_core::{End, Hydrate, Level, OnCorruption, ScanOptions, Start, Visibility};
+use pyo3::exceptions::PyDeprecationWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyString};
 
@@ -90,7 +91,7 @@ pub fn on_corruption(given: &Maybe<'_>) -> PyResult<OnCorruption> {
     word_or("on_corruption", given, &words, OnCorruption::Fail)
 }
 
-/// `"appended"` or `"durable"`.
+/// `"auto"`, `"never"` or `"always"`.
 pub fn hydrate(given: &Maybe<'_>) -> PyResult<Hydrate> {
     let words = [("auto", Hydrate::Auto), ("never", Hydrate::Never), ("always", Hydrate::Always)];
     word_or("hydrate", given, &words, Hydrate::Auto)
@@ -103,15 +104,29 @@ pub enum Until {
     Record(aof2_core::RecordId),
 }
 
-/// `(level, offset)`, or `(record id, level)`.
+/// `(level, offset)` or `(level, record id)`; the other way round only for one more release.
 pub fn level_and_until(
     first: &Bound<'_, PyAny>,
     second: &Bound<'_, PyAny>,
 ) -> PyResult<(Level, Until)> {
-    match RecordId::of("level", first) {
-        Ok(id) => Ok((level(second)?, Until::Record(id))),
-        Err(_) => Ok((level(first)?, Until::Offset(unsigned("offset", second)?))),
+    let (given_level, given_until) = match second.is_instance_of::<PyString>() {
+        true if !first.is_instance_of::<PyString>() => {
+            let py = first.py();
+            let told =
+                c"wait takes the level first: wait(\"archived\", record_id); the other order \
+                         goes with the next release";
+            PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), told, 1)?;
+            (second, first)
+        }
+        _ => (first, second),
+    };
+    let level = level(given_level)?;
+    if let Ok(id) = given_until.cast::<RecordId>() {
+        return Ok((level, Until::Record(id.get().core())));
     }
+    let offset = unsigned("offset", given_until)
+        .map_err(|error| explain(error, "offset", "an int or a RecordId", given_until))?;
+    Ok((level, Until::Offset(offset)))
 }
 
 fn level(given: &Bound<'_, PyAny>) -> PyResult<Level> {

@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -48,6 +48,37 @@ impl Payload {
     }
 }
 
+/// What a payload may be, as messages say it.
+const EXPECTED: &str = "bytes-like (bytes, bytearray, memoryview or an array of numbers)";
+
+/// Why an object has no buffer that can be appended.
+fn refused(name: &str, given: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = given.py();
+    if error.is_instance_of::<PyBufferError>(py) {
+        // A single number, or an array of ctypes: memory without a layout.
+        return explained(name, given, "take its bytes first, for example with bytes()");
+    }
+    if error.is_instance_of::<PyValueError>(py) {
+        return PyValueError::new_err(format!("{name}: {}", error.value(py)));
+    }
+    match error.is_instance_of::<PyTypeError>(py) {
+        true => wrong_type(name, EXPECTED, given),
+        false => error,
+    }
+}
+
+fn explained(name: &str, given: &Bound<'_, PyAny>, hint: &str) -> PyErr {
+    let wrong = wrong_type(name, EXPECTED, given);
+    PyTypeError::new_err(format!("{}; {hint}", wrong.value(given.py())))
+}
+
+/// Whether a format of the `struct` module has items that are objects or pointers. Names
+/// of fields stand between colons.
+fn holds_objects(format: &[u8]) -> bool {
+    let mut codes = format.split(|&byte| byte == b':').step_by(2).flatten();
+    codes.any(|code| b"OPX&".contains(code))
+}
+
 /// The bytes of an object that has a buffer.
 fn copy(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if given.is_instance_of::<PyString>() {
@@ -55,12 +86,11 @@ fn copy(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
             "{name} must be bytes-like, not str; encode it first, for example with .encode()"
         )));
     }
-    let buffer = PyUntypedBuffer::get(given).map_err(|error| {
-        match error.is_instance_of::<PyTypeError>(given.py()) {
-            true => wrong_type(name, "bytes-like", given),
-            false => error,
-        }
-    })?;
+    let buffer = PyUntypedBuffer::get(given).map_err(|error| refused(name, given, error))?;
+    if holds_objects(buffer.format().to_bytes()) {
+        let hint = "it holds Python objects, whose addresses mean nothing elsewhere";
+        return Err(explained(name, given, hint));
+    }
     if !buffer.is_c_contiguous() {
         return Err(PyValueError::new_err(format!(
             "{name} must be contiguous; copy it first, for example with bytes()"

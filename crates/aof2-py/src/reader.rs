@@ -8,6 +8,7 @@ use crate::args;
 use crate::bucket;
 use crate::error::to_py;
 use crate::log::ReadableLog;
+use crate::path::FsPath;
 use crate::source::Source;
 
 /// A log open for reading, from `open`: in any process, while a writer may run. Takes no
@@ -52,8 +53,7 @@ impl Reader {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
         let open = py.import("aof2")?.getattr("open")?;
-        let path: Bound<'py, PyString> =
-            slf.as_super().get().path().as_os_str().into_pyobject(py)?;
+        let path: Bound<'py, PyString> = FsPath(slf.as_super().get().path()).into_pyobject(py)?;
         (open, (path,)).into_pyobject(py)
     }
 }

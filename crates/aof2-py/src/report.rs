@@ -11,6 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
 
+use crate::path::FsPath;
+
 static TYPES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// An object that was made.
@@ -79,7 +81,7 @@ pub fn segments<'py>(py: Python<'py>, infos: &[SegmentInfo]) -> PyResult<Bound<'
 fn segment<'py>(py: Python<'py>, info: &SegmentInfo) -> Built<'py> {
     Fields::new(py)
         .set("segment_id", info.segment_id)?
-        .set("path", info.path.as_os_str())?
+        .set("path", FsPath(&info.path))?
         .set("first_offset", info.first_offset)?
         .set("record_count", info.record_count)?
         .set("file_bytes", info.segment_bytes)?
@@ -115,17 +117,12 @@ fn kept_segment(py: Python<'_>, kept: KeptSegment) -> Built<'_> {
 }
 
 /// How far verifying has got.
-pub fn progress(
-    py: Python<'_>,
-    at: aof2_core::VerifyProgress,
-    segments_done: usize,
-    segments_total: usize,
-) -> Built<'_> {
+pub fn progress(py: Python<'_>, at: aof2_core::VerifyProgress) -> Built<'_> {
     Fields::new(py)
         .set("bytes_done", at.bytes_done)?
         .set("bytes_total", at.bytes_total)?
-        .set("segments_done", segments_done)?
-        .set("segments_total", segments_total)?
+        .set("segments_done", at.segments_done)?
+        .set("segments_total", at.segments_total)?
         .build("VerifyProgress")
 }
 
@@ -160,7 +157,7 @@ fn problem<'py>(py: Python<'py>, problem: &Problem) -> Built<'py> {
     Fields::new(py)
         .set("kind", problem_kind(problem.kind))?
         .set("severity", severity)?
-        .set("path", problem.path.as_os_str())?
+        .set("path", FsPath(&problem.path))?
         .set("offset", problem.offset)?
         .set("records", range(&problem.records))?
         .set("detail", &problem.detail)?
@@ -170,7 +167,7 @@ fn problem<'py>(py: Python<'py>, problem: &Problem) -> Built<'py> {
 fn segment_check<'py>(py: Python<'py>, check: &SegmentCheck) -> Built<'py> {
     Fields::new(py)
         .set("segment_id", check.segment_id)?
-        .set("path", check.path.as_os_str())?
+        .set("path", FsPath(&check.path))?
         .set("residency", check.residency.as_str())?
         .set("is_sealed", check.is_sealed)?
         .set("first_offset", check.first_offset)?
@@ -184,7 +181,7 @@ fn segment_check<'py>(py: Python<'py>, check: &SegmentCheck) -> Built<'py> {
 pub fn verify<'py>(py: Python<'py>, report: &VerifyReport) -> Built<'py> {
     let gaps: Vec<(u64, u64)> = report.gaps.iter().map(|gap| (gap.start, gap.end)).collect();
     Fields::new(py)
-        .set("path", report.root.as_os_str())?
+        .set("path", FsPath(&report.root))?
         .set("name", &report.name)?
         .set("stream_id", report.stream_id.as_u64())?
         .set("format", format_name(report.format))?
@@ -204,7 +201,7 @@ fn lost<'py>(py: Python<'py>, lost: &LostRange) -> Built<'py> {
     Fields::new(py)
         .set("records", (lost.records.start, lost.records.end))?
         .set("segment_id", lost.segment_id)?
-        .set("path", lost.path.as_os_str())?
+        .set("path", FsPath(&lost.path))?
         .set("bytes", (lost.bytes.start, lost.bytes.end))?
         .set("is_exact", lost.is_exact)?
         .build("LostRange")
@@ -212,7 +209,7 @@ fn lost<'py>(py: Python<'py>, lost: &LostRange) -> Built<'py> {
 
 pub fn repair<'py>(py: Python<'py>, report: &RepairReport) -> Built<'py> {
     let actions: Vec<String> = report.actions.iter().map(ToString::to_string).collect();
-    let quarantined: Vec<_> = report.quarantined.iter().map(|path| path.as_os_str()).collect();
+    let quarantined: Vec<_> = report.quarantined.iter().map(|path| FsPath(path)).collect();
     Fields::new(py)
         .set("lost", list(py, &report.lost, lost)?)?
         .set("actions", actions)?

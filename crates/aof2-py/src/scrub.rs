@@ -1,4 +1,4 @@
-//! `Aof.scrub`: every copy checked, damage healed.
+//! `Aof.scrub`: every copy checked, damage healed; and `scrub`, of an address.
 
 use std::ops::{ControlFlow, Range};
 
@@ -10,6 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::args::{Maybe, callable, flag_or, text, unsigned_if, wrong_type, wrong_value};
+use crate::aside::Work;
+use crate::bucket;
+use crate::path::FsPath;
 use crate::report::{Built, Fields, list};
 use crate::tiers::explain;
 
@@ -82,6 +85,41 @@ pub fn run<'py>(
     }
 }
 
+/// Reads every object of a log in an object store, `s3://bucket/prefix/name`, compares it
+/// with its checksum, and returns a `ScrubReport`. Nothing of the log need be here.
+///
+/// It only looks: what is damaged or gone has the outcome "damaged". `Aof.scrub` of the
+/// log in its directory heals objects from the copies there. first_segment and
+/// end_segment say which segments, bytes_per_second how fast; `progress` is called with a
+/// `ScrubProgress`. Raises `NotALog`, `ColdError`.
+#[pyfunction]
+#[pyo3(
+    signature = (url, *, first_segment = None, end_segment = None, bytes_per_second = None,
+        progress = None),
+    text_signature = "(url, *, first_segment=0, end_segment=None, bytes_per_second=None, progress=None)"
+)]
+pub fn scrub<'py>(
+    py: Python<'py>,
+    url: &Bound<'py, PyAny>,
+    first_segment: Maybe<'py>,
+    end_segment: Maybe<'py>,
+    bytes_per_second: Maybe<'py>,
+    progress: Maybe<'py>,
+) -> Built<'py> {
+    let url = bucket::url(url)?;
+    let options = options(&None, &first_segment, &end_segment, &bytes_per_second, &None)?;
+    let options = ScrubOptions { heal: false, ..options };
+    let callback = callable("progress", &progress)?;
+    let work = Work::start("aof2-scrub", move |progress| {
+        aof2_core::scrub_url(&url, &options, &mut |at| progress(*at))
+    })?;
+    let found = work.watch(py, |py, at| {
+        let Some(callback) = &callback else { return Ok(()) };
+        callback.call1(py, (progress_of(py, &at)?,)).map(drop)
+    })?;
+    report(py, &found)
+}
+
 fn progress_of<'py>(py: Python<'py>, at: &ScrubProgress) -> Built<'py> {
     Fields::new(py)
         .set("segment_id", at.segment_id)?
@@ -119,7 +157,7 @@ fn finding<'py>(py: Python<'py>, found: &ScrubFinding) -> Built<'py> {
         .set("outcome", found.outcome.as_str())?
         .set("healed_from", from)?
         .set("reason", reason)?
-        .set("quarantined", found.quarantined.as_ref().map(|path| path.as_os_str()))?
+        .set("quarantined", found.quarantined.as_deref().map(FsPath))?
         .set("unreadable", ranges(py, &found.unreadable)?)?
         .build("ScrubFinding")
 }

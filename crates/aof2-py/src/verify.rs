@@ -1,42 +1,34 @@
 //! `verify` and `repair`.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
+use aof2_core::VerifyProgress;
 use aof2_core::io::{OsStorage, Storage, SystemClock};
-use aof2_core::{Layout, VerifyProgress};
 use pyo3::prelude::*;
 
 use crate::args::{self, Maybe};
+use crate::aside::Work;
+use crate::bucket;
 use crate::error::to_py;
 use crate::report;
 
 /// Tells Python how far the work has got, and lets its signal handlers run.
 struct Progress {
     callback: Option<Py<PyAny>>,
-    /// Numbers of the segments there were at the start.
-    segment_ids: Vec<u64>,
     /// What the callback or a signal handler raised.
     raised: Option<PyErr>,
 }
 
 impl Progress {
-    fn new(root: &Path, callback: Option<Py<PyAny>>) -> Self {
-        // What is wrong with the directory is for verifying to find.
-        let listing = Layout::new(root).list(&OsStorage).unwrap_or_default();
-        let segment_ids = listing.segments.iter().map(|name| name.segment_id.as_u64()).collect();
-        Self { callback, segment_ids, raised: None }
+    fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback, raised: None }
     }
 
     fn tell(&mut self, at: VerifyProgress) -> ControlFlow<()> {
         let told = Python::attach(|py| {
             py.check_signals()?;
-            let Some(callback) = &self.callback else { return Ok(()) };
-            let total = self.segment_ids.len();
-            let before = self.segment_ids.iter().filter(|id| **id < at.segment_id).count();
-            let done = if at.bytes_done >= at.bytes_total { total } else { before };
-            callback.call1(py, (report::progress(py, at, done, total)?,)).map(drop)
+            tell(py, self.callback.as_ref(), at)
         });
         match told {
             Ok(()) => ControlFlow::Continue(()),
@@ -56,7 +48,15 @@ impl Progress {
     }
 }
 
+fn tell(py: Python<'_>, callback: Option<&Py<PyAny>>, at: VerifyProgress) -> PyResult<()> {
+    let Some(callback) = callback else { return Ok(()) };
+    callback.call1(py, (report::progress(py, at)?,)).map(drop)
+}
+
 /// Checks every byte of the log in this directory: checksums, order, counters, names.
+///
+/// A path that begins with "s3://" is the address of a log that was archived there,
+/// s3://bucket/prefix/name: every object of it is read, and nothing need be here.
 ///
 /// Writes nothing and takes no lock; while a writer runs, only what is durable is judged.
 /// `progress` is called with a `VerifyProgress` before each segment and at the end.
@@ -77,11 +77,17 @@ pub fn verify<'py>(
     path: &Bound<'py, PyAny>,
     progress: Maybe<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let root = args::path("path", path)?;
     let callback = args::callable("progress", &progress)?;
+    if let Some(url) = bucket::url_of(path)? {
+        let work =
+            Work::start("aof2-verify", move |progress| aof2_core::verify_url(&url, progress))?;
+        let found = work.watch(py, |py, at| tell(py, callback.as_ref(), at))?;
+        return report::verify(py, &found);
+    }
+    let root = args::path("path", path)?;
     let report = py.detach(|| {
         let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-        let mut progress = Progress::new(&root, callback);
+        let mut progress = Progress::new(callback);
         let result = aof2_core::verify_with(&storage, &root, &mut |at| progress.tell(at));
         progress.finish(result)
     })?;
@@ -113,7 +119,7 @@ pub fn repair<'py>(
     let callback = args::callable("progress", &progress)?;
     let report = py.detach(|| {
         let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-        let mut progress = Progress::new(&root, callback);
+        let mut progress = Progress::new(callback);
         let result =
             aof2_core::repair_with(&storage, &SystemClock, &root, &mut |at| progress.tell(at));
         progress.finish(result)

@@ -6,6 +6,8 @@ One file is one command. What they share:
 ``app``        the table of commands, loaded on first use, and ``main``
 ``errors``     exceptions to exit codes and one-line messages
 ``output``     terminal or pipe: tables, field lists, JSON, progress
+``tables``     tables on a terminal, however narrow it is
+``streams``    the standard streams, closed, full or without a reader
 ``options``    arguments and options that several commands have
 ``times``      times, ages and positions as people type them
 ``units``      bytes, counts and rates as people read them

@@ -7,12 +7,14 @@ for. The table carries the line for ``aof2 --help``, so that showing it imports 
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
 
 from aof2.cli.errors import CommandError, ExitCode, report
 from aof2.cli.options import examples
+from aof2.cli.streams import prepare
 
 COMPLETE_VARIABLE = "_AOF2_COMPLETE"
 
@@ -81,6 +83,16 @@ class _LazyGroup(click.Group):
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = get_close_matches(name, COMMANDS, n=1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            ctx.fail(f"there is no command {name!r}{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002
@@ -129,11 +141,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Never raises, and shows no traceback unless ``AOF2_TRACEBACK`` is set.
     """
     arguments = list(sys.argv[1:] if args is None else args)
-    # Nothing that is printed may fail for its characters: an ASCII locale, a file name
-    # that is no text.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    prepare()
     try:
         code = _run(arguments)
         sys.stdout.flush()

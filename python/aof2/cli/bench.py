@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("work"),
-    Column("records/s", is_number=True),
+    Column("records/s", is_number=True, leaves=1),
     Column("bytes/s", is_number=True),
     Column("bound"),
-    Column("bound bytes/s", is_number=True),
+    Column("bound bytes/s", is_number=True, leaves=2),
     Column("of bound", is_number=True),
-    Column("from - to", is_number=True),
+    Column("from - to", is_number=True, leaves=3),
 )
 
 

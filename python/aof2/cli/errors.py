@@ -25,6 +25,8 @@ from typing import Any
 
 import click
 
+from aof2.cli.streams import STDOUT_NAME
+
 TRACEBACK_VARIABLE = "AOF2_TRACEBACK"
 
 
@@ -89,6 +91,9 @@ def one_line(text: str) -> str:
 
 
 def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        # A byte of a path that the locale does not know.
+        return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
@@ -234,6 +239,10 @@ def _of_system(error: OSError) -> Failure:
     message = _system_message(error)
     details = _attributes(error, "errno")
     path = error.filename
+    if path == STDOUT_NAME:
+        message = f"standard output could not be written: {error.strerror}"
+        hint = "what was printed is not complete"
+        return Failure(ExitCode.IO, "output", message, hint, details)
     if path is not None:
         details["path"] = os.fsdecode(path) if isinstance(path, str | bytes) else str(path)
     number = error.errno

@@ -85,6 +85,20 @@ def require_log(path: str) -> None:
     open_reader(path).close()
 
 
+def is_address(path: str) -> bool:
+    """Whether this is an address in an object store and no directory."""
+    from aof2 import _aof2
+
+    return _aof2.is_address(path)
+
+
+def refuse_address(path: str) -> None:
+    """Fail as opening it for writing would, before an object store is asked anything."""
+    from aof2 import _aof2
+
+    _aof2.refuse_address(path)
+
+
 @contextmanager
 def open_writer(
     path: str, *, no_create: bool = True, layout: str | None = None, **options: Any
@@ -95,6 +109,7 @@ def open_writer(
     """
     import aof2
 
+    refuse_address(path)
     if no_create:
         require_log(path)
     given = {name: value for name, value in options.items() if value is not None}

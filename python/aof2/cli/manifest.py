@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 _FOLLOW_SECONDS = 0.2
 
 _RECORD_COLUMNS = (
-    Column("record", is_number=True),
-    Column("time", is_time=True),
+    Column("record", is_number=True, leaves=3),
+    Column("time", is_time=True, leaves=1),
     Column("segment", is_number=True),
     Column("type"),
-    Column("offset", is_number=True),
+    Column("offset", is_number=True, leaves=2),
     Column("details"),
 )
 _TIMELINE_COLUMNS = (
     Column("segment", is_number=True),
-    Column("opened", is_time=True),
-    Column("sealed", is_time=True),
-    Column("last change", is_time=True),
-    Column("bytes", is_number=True),
+    Column("opened", is_time=True, leaves=4),
+    Column("sealed", is_time=True, leaves=2),
+    Column("last change", is_time=True, leaves=3),
+    Column("bytes", is_number=True, leaves=1),
     Column("where"),
     Column("failures"),
 )
@@ -39,7 +39,7 @@ _PROBLEM_COLUMNS = (
     Column("severity"),
     Column("kind"),
     Column("file"),
-    Column("byte", is_number=True),
+    Column("byte", is_number=True, leaves=1),
     Column("what"),
 )
 

@@ -11,12 +11,11 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import compress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from aof2.cli.errors import one_line
+from aof2.cli.tables import Column, rich_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,33 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Characters from which on a terminal has room for columns that only add.
-_WIDE = 100
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    Numbers are set to the right. Times are shown to the second on a terminal, where
-    every character counts, and whole elsewhere. What can be told from the others is left
-    out where a terminal is narrow.
-    """
-
-    name: str
-    is_number: bool = False
-    is_time: bool = False
-    is_extra: bool = False
-
-    def title(self) -> str:
-        """Return the name as a terminal shows it."""
-        return f"{self.name} (UTC)" if self.is_time else self.name
-
-    def cell(self, text: str) -> str:
-        """Return a value as a terminal shows it."""
-        if self.is_time and text.endswith("Z"):
-            return text[: len("2026-01-31T12:00:00")].replace("T", " ")
-        return one_line(text)
+__all__ = ["Column", "Output", "console", "json_line", "rich_table", "wants_colour"]
 
 
 def wants_colour() -> bool:
@@ -144,10 +117,11 @@ class Output:
         print("\t".join(one_line(cell) for cell in cells))
 
     @contextmanager
-    def progress(self, what: str) -> "Iterator[Callable[[int, int], None]]":
-        """Show a progress bar over bytes on stderr, if that is a terminal.
+    def progress(self, what: str, unit: str = "bytes") -> "Iterator[Callable[[int, int], None]]":
+        """Show a progress bar on stderr, if that is a terminal.
 
-        Gives a function to call with bytes done and bytes in all.
+        Gives a function to call with what is done and all there is, in bytes or another
+        unit.
         """
         if self.as_json or not sys.stderr.isatty():
             yield lambda _done, _total: None
@@ -155,17 +129,23 @@ class Output:
         from rich.progress import (
             BarColumn,
             DownloadColumn,
+            MofNCompleteColumn,
             Progress,
+            ProgressColumn,
             TextColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
 
+        amounts: tuple[ProgressColumn, ...]
+        if unit == "bytes":
+            amounts = (DownloadColumn(binary_units=True), TransferSpeedColumn())
+        else:
+            amounts = (MofNCompleteColumn(), TextColumn(unit))
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            *amounts,
             TimeRemainingColumn(),
             console=console(sys.stderr),
             transient=True,
@@ -175,29 +155,22 @@ class Output:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int) -> Any:
-    """Make the table as a terminal of this width shows it."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    shown = [width >= _WIDE or not column.is_extra for column in columns]
-    for column in compress(columns, shown):
-        table.add_column(
-            Text(column.title()),
-            justify="right" if column.is_number else "left",
-            no_wrap=column.is_number,
-            overflow="fold",
-        )
-    for row in rows:
-        cells = zip(columns, row, strict=True)
-        table.add_row(*(Text(column.cell(cell)) for column, cell in compress(cells, shown)))
-    return table
-
-
 def json_line(value: dict[str, Any]) -> bytes:
     """Encode one JSON object and a newline, in UTF-8."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # Paths may hold bytes that are no text; as lone surrogates they become escapes.
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    try:
+        return text.encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return _encoded_by_locale(text) + b"\n"
+
+
+def _encoded_by_locale(text: str) -> bytes:
+    """Encode text with lone surrogates: bytes of paths that the locale does not know.
+
+    They are what they are in a locale that knows them, or else escapes.
+    """
+    with suppress(UnicodeError):
+        original = text.encode("utf-8", "surrogateescape")
+        original.decode("utf-8")
+        return original
+    return text.encode("utf-8", "backslashreplace")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aof2.cli.errors import CommandError, ExitCode, one_line, usage
+from aof2.cli.handles import refuse_address
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Output
 from aof2.cli.units import plural
@@ -43,6 +44,7 @@ def command(ctx: click.Context, log: str, yes: bool, dry_run: bool, as_json: boo
     before it changes anything; without a terminal to ask on it needs --yes.
     """
     out = Output(as_json=as_json)
+    refuse_address(log)
     found = run_verify(log, out)
     if dry_run:
         print_report(out, found)

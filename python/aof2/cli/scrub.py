@@ -1,17 +1,20 @@
 """``aof2 scrub``: every copy checked, damage healed from another copy."""
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from aof2.cli.errors import ExitCode
-from aof2.cli.handles import open_writer
+from aof2.cli.errors import ExitCode, usage
+from aof2.cli.handles import is_address, open_writer
 from aof2.cli.moving import tiers_of
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Column, Output
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from aof2 import ScrubProgress, ScrubReport
 
 _COLUMNS = (
@@ -28,6 +31,7 @@ _COLUMNS = (
     epilog=examples(
         "aof2 scrub data/events",
         "aof2 scrub --no-heal --tier warm --json data/events",
+        "aof2 scrub s3://my-bucket/logs/events",
     ),
 )
 @log_argument
@@ -61,24 +65,52 @@ def command(
     compares them with their checksums. What is damaged or gone is replaced from a copy
     that is good; the damaged file stays in LOG/quarantine. Exit code 5 if something could
     not be healed. Needs the writer lock.
+
+    With an address, s3://bucket/prefix/NAME, the objects are checked and nothing is healed;
+    nothing of the log need be here.
     """
     out = Output(as_json=as_json)
-    with open_writer(log, tiers=tiers_of(log, None)) as writer, out.progress("scrubbing") as show:
-
-        def progress(state: "ScrubProgress") -> None:
-            show(state.segments, state.segments_total)
-
-        report = writer.scrub(
-            tiers=tiers or ("hot", "warm", "cold"),  # type: ignore[arg-type]
-            heal=not no_heal,
-            bytes_per_second=bytes_per_second,
-            progress=progress,
-        )
+    if is_address(log):
+        report = _look_at_address(out, log, tiers, bytes_per_second)
+    else:
+        report = _scrub(out, log, tiers, heal=not no_heal, bytes_per_second=bytes_per_second)
     _print(out, report)
     if any(finding.outcome != "healed" for finding in report.findings):
         ctx.exit(ExitCode.CORRUPT)
     if report.unreached:
         ctx.exit(ExitCode.IO)
+
+
+def _scrub(
+    out: Output, log: str, tiers: tuple[str, ...], *, heal: bool, bytes_per_second: int | None
+) -> "ScrubReport":
+    with (
+        open_writer(log, tiers=tiers_of(log, None)) as writer,
+        _progress(out) as progress,
+    ):
+        return writer.scrub(
+            tiers=tiers or ("hot", "warm", "cold"),  # type: ignore[arg-type]
+            heal=heal,
+            bytes_per_second=bytes_per_second,
+            progress=progress,
+        )
+
+
+def _look_at_address(
+    out: Output, address: str, tiers: tuple[str, ...], bytes_per_second: int | None
+) -> "ScrubReport":
+    import aof2
+
+    if tiers and "cold" not in tiers:
+        raise usage(f"--tier {tiers[0]} was given with an address", "an address has cold copies")
+    with _progress(out) as progress:
+        return aof2.scrub(address, bytes_per_second=bytes_per_second, progress=progress)
+
+
+@contextmanager
+def _progress(out: Output) -> "Iterator[Callable[[ScrubProgress], None]]":
+    with out.progress("scrubbing", "segments") as show:
+        yield lambda state: show(state.segments, state.segments_total)
 
 
 def _print(out: Output, report: "ScrubReport") -> None:

@@ -14,17 +14,17 @@ from aof2.cli.units import human_bytes, human_count
 if TYPE_CHECKING:
     from aof2 import Segment
 
-_COLUMNS = (
+COLUMNS = (
     Column("segment", is_number=True),
-    Column("state"),
-    Column("tier"),
-    Column("first offset", is_number=True),
+    Column("state", leaves=2),
+    Column("tier", leaves=3),
+    Column("first offset", is_number=True, leaves=1),
     Column("records", is_number=True),
     Column("used", is_number=True),
-    Column("file", is_number=True),
-    Column("compressed", is_number=True, is_extra=True),
-    Column("created", is_time=True),
-    Column("newest record", is_time=True),
+    Column("file", is_number=True, leaves=5),
+    Column("compressed", is_number=True, leaves=7),
+    Column("created", is_time=True, leaves=6),
+    Column("newest record", is_time=True, leaves=4),
 )
 
 
@@ -50,7 +50,7 @@ def command(log: str, as_json: bool) -> None:
         for segment in segments:
             out.object(segment_object(segment))
     else:
-        out.table(_COLUMNS, [_row(segment) for segment in segments])
+        out.table(COLUMNS, [_row(segment) for segment in segments])
 
 
 def segment_object(segment: "Segment") -> dict[str, Any]:

@@ -40,17 +40,17 @@ _DAMAGE_COLUMNS = (
     Column("stream"),
     Column("records"),
     Column("file"),
-    Column("byte", is_number=True),
+    Column("byte", is_number=True, leaves=1),
     Column("what"),
 )
 _FIGURES = (
     Column("records", is_number=True),
     Column("payload", is_number=True),
-    Column("min", is_number=True),
-    Column("mean", is_number=True),
-    Column("max", is_number=True),
-    Column("rec/s", is_number=True),
-    Column("bytes/s", is_number=True),
+    Column("min", is_number=True, leaves=4),
+    Column("mean", is_number=True, leaves=3),
+    Column("max", is_number=True, leaves=5),
+    Column("rec/s", is_number=True, leaves=1),
+    Column("bytes/s", is_number=True, leaves=2),
 )
 _SEGMENT_COLUMNS = (Column("stream"), Column("segment", is_number=True), *_FIGURES)
 _HOUR_COLUMNS = (Column("hour", is_time=True), *_FIGURES)

@@ -9,6 +9,7 @@ from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, format_options, json_option, log_argument, reading_options
 from aof2.cli.output import Output
 from aof2.cli.reading import Missing, on_corruption, visibility, write_records
+from aof2.cli.streams import ending_with_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,8 @@ def command(
             start = max(end, scan.next_offset)
             following = reader.follow(start, until_closed=until_closed, **how)
             try:
-                _print_each(following, encoding, out)
+                with ending_with_reader():
+                    _print_each(following, encoding, out)
             except KeyboardInterrupt:
                 missing.add(following).warn(output)
                 raise

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aof2.cli.handles import open_reader
+from aof2.cli.handles import is_address, open_reader
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Column, Output
 from aof2.cli.segments import segment_object
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("segment", is_number=True),
     Column("tier"),
-    Column("records", is_number=True),
+    Column("records", is_number=True, leaves=1),
     Column("used", is_number=True),
-    Column("compressed", is_number=True),
-    Column("ratio", is_number=True),
-    Column("archived", is_number=True),
+    Column("compressed", is_number=True, leaves=2),
+    Column("ratio", is_number=True, leaves=4),
+    Column("archived", is_number=True, leaves=3),
 )
 
 
@@ -48,7 +48,7 @@ def command(log: str, as_json: bool) -> None:
     with open_reader(log) as reader:
         segments = reader.segments()
         archived = reader.watermarks().archived
-    location = aof2.cold_location(log)
+    location = None if is_address(log) else aof2.cold_location(log)
     totals = _totals(segments)
     totals["archived_offset"] = archived
     totals["cold_url"] = None if location is None else location.url

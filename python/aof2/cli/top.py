@@ -5,11 +5,15 @@ writer is not asked and not slowed down.
 """
 
 import math
+import os
+import select
+import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,23 +22,29 @@ from aof2.cli.errors import usage
 from aof2.cli.handles import Writer, find_writer, open_reader
 from aof2.cli.options import LOG_PATH, examples, json_option
 from aof2.cli.output import Column, Output, console, rich_table
+from aof2.cli.streams import ending_with_reader
+from aof2.cli.tables import MARK
 from aof2.cli.times import iso_ms
 from aof2.cli.units import human_bytes, human_count
 
 if TYPE_CHECKING:
     from aof2 import Reader
 
-_COLUMNS = (
-    Column("log"),
-    Column("writer"),
+COLUMNS = (
+    Column("log", is_name=True),
+    Column("writer", leaves=2),
     Column("appended", is_number=True),
-    Column("durable", is_number=True),
-    Column("not durable", is_number=True, is_extra=True),
-    Column("records/s", is_number=True),
-    Column("bytes/s", is_number=True),
-    Column("segments", is_number=True, is_extra=True),
-    Column("used", is_number=True),
+    Column("durable", is_number=True, leaves=3),
+    Column("not durable", is_number=True, leaves=7),
+    Column("records/s", is_number=True, leaves=1),
+    Column("bytes/s", is_number=True, leaves=4),
+    Column("segments", is_number=True, leaves=6),
+    Column("used", is_number=True, leaves=5),
 )
+
+
+#: Lines of a table besides its rows: a title of two lines, a rule, and space around them.
+_FRAME_LINES = 5
 
 
 @click.command(
@@ -62,18 +72,19 @@ def command(logs: tuple[str, ...], interval: float, count: int | None, as_json: 
 
     Watermarks, rates and sizes of logs that other processes write. Runs until
     interrupted, or for --count looks. Into a pipe it prints a line per look and log,
-    with --json an object. The first look has no rates yet.
+    with --json an object. The first look has no rates yet. Columns for which a terminal
+    is too narrow are left out.
     """
     if math.isnan(interval):
         raise usage("--interval is not a number", "see aof2 top --help")
     out = Output(as_json=as_json)
     with ExitStack() as stack:
         watched = [_Watched(stack.enter_context(open_reader(log))) for log in logs]
-        looks = _looks(watched, interval, count)
-        if out.is_terminal:
-            _show_live(looks)
+        if out.is_terminal and os.environ.get("TERM") != "dumb":
+            _show_live(watched, interval, count)
         else:
-            _print_lines(out, looks)
+            with ending_with_reader():
+                _print_lines(out, _looks(watched, interval, count))
 
 
 @dataclass(frozen=True)
@@ -164,7 +175,12 @@ class _Watched:
         )
 
 
-def _looks(watched: list[_Watched], interval: float, count: int | None) -> Iterator[list[_Look]]:
+def _looks(
+    watched: list[_Watched],
+    interval: float,
+    count: int | None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[list[_Look]]:
     """Look at every log, now and after each interval.
 
     Kept to a schedule, so that the time a look takes does not add up.
@@ -177,12 +193,12 @@ def _looks(watched: list[_Watched], interval: float, count: int | None) -> Itera
         if number == count:
             return
         due = max(due + interval, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        sleep(max(0.0, due - time.monotonic()))
 
 
 def _print_lines(out: Output, looks: Iterator[list[_Look]]) -> None:
     if not out.as_json:
-        out.line_of_cells(["time", *(column.name for column in _COLUMNS)])
+        out.line_of_cells(["time", *(column.name for column in COLUMNS)])
     for look in looks:
         for log in look:
             if out.as_json:
@@ -192,10 +208,63 @@ def _print_lines(out: Output, looks: Iterator[list[_Look]]) -> None:
         out.flush()
 
 
-def _show_live(looks: Iterator[list[_Look]]) -> None:
+def _show_live(watched: list[_Watched], interval: float, count: int | None) -> None:
+    """Draw a table that fills the screen, so that nothing of an older one is left.
+
+    When it ends, the last one stays on the terminal.
+    """
     from rich.live import Live
 
-    with Live(console=console(sys.stdout), auto_refresh=False) as live:
-        for look in looks:
-            table = rich_table(_COLUMNS, [log.as_row() for log in look], live.console.width)
-            live.update(table, refresh=True)
+    terminal = console(sys.stdout)
+    rows: list[tuple[str, ...]] = []
+
+    def draw() -> None:
+        shown = _rows_within(rows, terminal.height - _FRAME_LINES)
+        live.update(rich_table(COLUMNS, shown, terminal.width), refresh=True)
+
+    try:
+        with (
+            Live(console=terminal, screen=True, auto_refresh=False) as live,
+            _drawing_anew(draw) as sleep,
+        ):
+            for look in _looks(watched, interval, count, sleep):
+                rows = [log.as_row() for log in look]
+                draw()
+    finally:
+        if rows:
+            terminal.print(rich_table(COLUMNS, rows, terminal.width))
+
+
+def _rows_within(rows: list[tuple[str, ...]], lines: int) -> list[tuple[str, ...]]:
+    """Cut a table that is longer than the screen, with a mark."""
+    if len(rows) <= lines:
+        return rows
+    kept = max(lines - 1, 0)
+    mark = f"{MARK} {len(rows) - kept} more"
+    return [*rows[:kept], (mark, *[""] * (len(COLUMNS) - 1))]
+
+
+@contextmanager
+def _drawing_anew(draw: Callable[[], None]) -> Iterator[Callable[[float], None]]:
+    """Give a way to sleep in which a terminal that gets another size is drawn anew."""
+    resized, tell = os.pipe()
+    os.set_blocking(tell, False)
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        # Nothing is drawn here: this may be in the middle of drawing.
+        with suppress(BlockingIOError):
+            os.write(tell, b"r")
+
+    def sleep(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while select.select([resized], [], [], max(0.0, end - time.monotonic()))[0]:
+            os.read(resized, 4096)
+            draw()
+
+    before = signal.signal(signal.SIGWINCH, note)
+    try:
+        yield sleep
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        os.close(resized)
+        os.close(tell)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aof2.cli.errors import usage
-from aof2.cli.handles import open_reader, open_writer
+from aof2.cli.handles import open_reader, open_writer, refuse_address
 from aof2.cli.options import AGE, BYTES, START, examples, json_option, log_argument
 from aof2.cli.output import Column, Output
 from aof2.cli.segments import segment_object
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("segment", is_number=True),
-    Column("first offset", is_number=True),
+    Column("first offset", is_number=True, leaves=1),
     Column("records", is_number=True),
-    Column("used", is_number=True),
-    Column("newest record", is_time=True),
+    Column("used", is_number=True, leaves=2),
+    Column("newest record", is_time=True, leaves=3),
 )
 
 
@@ -90,6 +90,7 @@ def command(
     if older_than == 0:
         raise usage("--older-than must be at least 1ms")
     out = Output(as_json=as_json)
+    refuse_address(log)
     with open_reader(log) as reader:
         limits = Limits(_offset_of(reader, before), older_than, keep_bytes)
         segments = reader.segments()

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from aof2 import Problem, VerifyProgress, VerifyReport
 
-_PROBLEM_COLUMNS = (
-    Column("severity"),
-    Column("kind"),
+COLUMNS = (
+    Column("severity", leaves=1),
+    Column("kind", leaves=2),
     Column("records"),
     Column("file"),
-    Column("byte", is_number=True),
+    Column("byte", is_number=True, leaves=3),
     Column("what"),
 )
 
@@ -29,6 +29,7 @@ _PROBLEM_COLUMNS = (
     epilog=examples(
         "aof2 verify data/events",
         "aof2 verify --json data/events | jq '.problems[] | .records'",
+        "aof2 verify s3://my-bucket/logs/events",
     ),
 )
 @log_argument
@@ -40,7 +41,7 @@ def command(ctx: click.Context, log: str, as_json: bool) -> None:
     Checksums, order, counters and names. Takes no lock and writes nothing; while a
     writer runs, what is durable is judged. Damage is something that had been durable
     and no longer is what it was: exit code 5. A notice is what the next writer settles
-    by itself.
+    by itself. Of an address, s3://bucket/prefix/NAME, every object is read.
     """
     out = Output(as_json=as_json)
     report = run_verify(log, out)
@@ -67,7 +68,7 @@ def print_report(out: Output, report: "VerifyReport") -> None:
         out.object(report_object(report))
         return
     if report.problems:
-        out.table(_PROBLEM_COLUMNS, [_problem_row(problem) for problem in report.problems])
+        out.table(COLUMNS, [_problem_row(problem) for problem in report.problems])
     for start, end in report.gaps:
         out.line(f"given up by an earlier repair: {records_text(start, end)}")
     out.line(verdict(report))

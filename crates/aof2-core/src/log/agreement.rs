@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::address::refuse_address;
 use super::layout::Layout;
 use super::store::LocalStore;
 use super::survey::{Found, Survey};
@@ -65,6 +66,7 @@ pub fn compare_manifest(
     storage: &Arc<dyn Storage>,
     root: impl AsRef<Path>,
 ) -> Result<Vec<Disagreement>> {
+    refuse_address(root.as_ref())?;
     let layout = Layout::new(root.as_ref());
     let mut look = 1;
     loop {

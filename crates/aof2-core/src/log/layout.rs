@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::address::refuse_address;
 use crate::error::{AofError, Result};
 use crate::format::{
     COLD_LOCATION_NAME, COLD_WRITER_NAME, ColdTailName, FormatError, LastClaim, PINS_NAME,
@@ -121,8 +122,10 @@ impl Layout {
     }
 
     /// Creates what is missing and makes it durable, up to the first ancestor that
-    /// was there before.
+    /// was there before. An address is refused: everything that makes a log comes here
+    /// first.
     pub fn ensure(&self, storage: &dyn Storage) -> Result<()> {
+        refuse_address(&self.root)?;
         let mut to_sync = vec![self.root.clone()];
         let ancestors = self.root.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty());
         let mut missing = self.root.as_path();

@@ -5,6 +5,7 @@
 //! read. One file per role; `stream` holds the shared state and says in which
 //! order its locks are taken.
 
+mod address;
 mod agreement;
 mod aof;
 mod away;
@@ -52,6 +53,7 @@ mod model_check;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub use address::{is_address, refuse_address};
 pub use agreement::{Disagreement, compare_manifest};
 pub(crate) use aof::Workers;
 pub use aof::{Aof, Level, Sealing, Watermarks};
@@ -84,6 +86,7 @@ pub(crate) use survey::{Found, Present, Survey};
 pub(crate) use table::SegmentEntry;
 pub use table::{SealedInfo, SegmentInfo};
 pub use time::timestamp_refusal;
+pub(crate) use verify::verify_archive;
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,

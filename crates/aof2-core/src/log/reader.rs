@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::address::refuse_address;
 use super::aof::Watermarks;
 use super::cursor::{Cursor, Start};
 use super::position::Position;
@@ -63,6 +64,7 @@ impl AofReader {
         store: Arc<dyn SegmentStore>,
         root: impl AsRef<Path>,
     ) -> Result<Self> {
+        refuse_address(root.as_ref())?;
         let log = ReadOnly::open(storage, store, root.as_ref(), Self::OPEN_SEGMENTS_MAX, true)?;
         Ok(Self { log: Arc::new(log) })
     }

@@ -24,7 +24,7 @@ use super::table::{SegmentEntry, SegmentTable};
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{ForkStamp, OsStorage, Storage};
-use crate::segment::{Artifact, Segment};
+use crate::segment::{Artifact, ArtifactSource, Segment};
 
 /// Nobody has it listed more often than this.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +54,9 @@ pub(crate) trait Archive: Send + Sync + Debug {
         wanted: &[ArchivedObject],
         done: &mut dyn FnMut(&ArchivedObject, Result<Artifact>) -> Result<()>,
     ) -> Result<()>;
+
+    /// The bytes of an object, whatever they are.
+    fn source(&self, object: &ArchivedObject) -> Arc<dyn ArtifactSource>;
 
     /// An object as messages name it.
     fn name(&self, object: &ArchivedObject) -> std::path::PathBuf;

@@ -23,6 +23,7 @@ mod reconcile;
 mod scrub;
 mod status;
 mod stream;
+mod verify;
 mod writer;
 
 pub use config::{AdmissionPolicy, TierConfig};
@@ -40,7 +41,8 @@ pub(crate) use lanes::Lane;
 pub use reader::{archived_streams, archived_streams_on};
 pub use scrub::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
-    ScrubUnreached,
+    ScrubUnreached, scrub_bucket_on, scrub_url,
 };
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;
+pub use verify::{verify_bucket_on, verify_url};

@@ -30,15 +30,15 @@ impl CheckedLog {
         })
     }
 
-    pub(super) fn check_chain(&mut self, layout: &Layout) {
+    pub(super) fn check_chain(&mut self, missing: &Missing<'_>) {
         let mut chain = Vec::new();
         for (i, checked) in self.segments.iter().enumerate() {
             if let Some(previous) = i.checked_sub(1).map(|i| &self.segments[i]) {
-                chain.extend(between(layout, previous, checked));
+                chain.extend(between(missing, previous, checked));
             }
             chain.extend(checked.problems.iter().cloned());
         }
-        chain.extend(self.missing_end(layout));
+        chain.extend(self.missing_end(missing));
         self.chain = chain;
     }
 
@@ -55,13 +55,13 @@ impl CheckedLog {
         (claimed > end && !self.is_outrun).then_some(end..claimed)
     }
 
-    fn missing_end(&self, layout: &Layout) -> Option<Problem> {
+    fn missing_end(&self, missing: &Missing<'_>) -> Option<Problem> {
         let records = self.missing_records()?;
         let next = self.segments.last().map_or(0, |last| last.facts.ends.index() + 1);
         Some(Problem {
             kind: ProblemKind::MissingRecords,
             severity: Severity::Damage,
-            path: pattern(layout, next),
+            path: (missing.place)(next),
             offset: 0,
             detail: "the newest segment is missing: the watermark file claims its records".into(),
             records,
@@ -94,13 +94,20 @@ impl CheckedLog {
     }
 }
 
-/// Path of a segment that is not there.
-fn pattern(layout: &Layout, segment_index: u32) -> PathBuf {
+/// How a segment that is not there is named.
+pub(super) struct Missing<'a> {
+    pub(super) noun: &'a str,
+    /// Where it would be.
+    pub(super) place: &'a dyn Fn(u32) -> PathBuf,
+}
+
+/// Path of a segment file that is not there.
+pub(super) fn pattern(layout: &Layout, segment_index: u32) -> PathBuf {
     layout.segments_dir().join(format!("{segment_index:020}_*.seg"))
 }
 
 /// What is wrong between two segments.
-fn between(layout: &Layout, previous: &Checked, here: &Checked) -> Option<Problem> {
+fn between(missing: &Missing<'_>, previous: &Checked, here: &Checked) -> Option<Problem> {
     let (before, after) = (&previous.facts, &here.facts);
     let missing_from = before.ends.index() + 1;
     let records = before.walk.end_offset..after.walk.first_offset.max(before.walk.end_offset);
@@ -114,10 +121,10 @@ fn between(layout: &Layout, previous: &Checked, here: &Checked) -> Option<Proble
     };
     if missing_from < after.ends.index() {
         let detail = match after.ends.index() - missing_from {
-            1 => "the segment file is missing".to_owned(),
-            n => format!("{n} segment files from here on are missing"),
+            1 => format!("the {} is missing", missing.noun),
+            n => format!("{n} {}s from here on are missing", missing.noun),
         };
-        let path = pattern(layout, missing_from);
+        let path = (missing.place)(missing_from);
         return Some(problem(ProblemKind::MissingSegment, path, 0, records, detail));
     }
     // Behind a torn segment nothing counts; a blank one has nothing to say.

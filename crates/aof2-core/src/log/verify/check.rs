@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use super::chain::CheckedLog;
+use super::chain::{CheckedLog, Missing, pattern};
 use super::examine::{Body, Ends, Facts, is_not_found};
 use super::inventory::{Claim, Inventory, LOOKS_MAX, find_now, list_ids, pause};
 use super::judge::Judge;
@@ -79,7 +79,8 @@ impl Checker<'_> {
                 look += 1;
                 continue;
             }
-            log.check_chain(self.layout);
+            let place = |segment_index| pattern(self.layout, segment_index);
+            log.check_chain(&Missing { noun: "segment file", place: &place });
             return Ok(log);
         }
     }
@@ -90,11 +91,18 @@ impl Checker<'_> {
         let bytes =
             |ends: &Ends| own(ends) + inventory.copies_of(ends.index()).map(own).sum::<u64>();
         let bytes_total = all.iter().map(bytes).sum();
+        let at = |segment_id, segments_done: usize, bytes_done| VerifyProgress {
+            segment_id,
+            segments_done: segments_done as u64,
+            segments_total: all.len() as u64,
+            bytes_done,
+            bytes_total,
+        };
         let mut bytes_done = 0;
         let mut checked: Vec<Checked> = Vec::with_capacity(all.len());
         for (i, ends) in all.iter().enumerate() {
             let segment_id = ends.name.segment_id.as_u64();
-            tell(progress, VerifyProgress { segment_id, bytes_done, bytes_total })?;
+            tell(progress, at(segment_id, i, bytes_done))?;
             let previous = checked.last().map(|c| &c.facts);
             let place = Place {
                 previous: previous.filter(|p| p.ends.index() + 1 == ends.index()),
@@ -110,7 +118,7 @@ impl Checker<'_> {
         }
         if let Some(last) = all.last() {
             let segment_id = last.name.segment_id.as_u64();
-            tell(progress, VerifyProgress { segment_id, bytes_done, bytes_total })?;
+            tell(progress, at(segment_id, all.len(), bytes_done))?;
         }
         Ok(CheckedLog { inventory, segments: checked, chain: Vec::new(), is_outrun: false })
     }

@@ -96,7 +96,7 @@ impl Compressed {
         }
     }
 
-    fn by_index(
+    pub(super) fn by_index(
         source: Arc<dyn ArtifactSource>,
         file_name: WarmFileName,
         index: ArtifactIndex,
@@ -164,7 +164,7 @@ impl Compressed {
     }
 
     /// Index or seek table are damaged: the frames themselves tell how long they are.
-    fn by_search(
+    pub(super) fn by_search(
         source: Arc<dyn ArtifactSource>,
         file_name: WarmFileName,
         flaw: Flaw,

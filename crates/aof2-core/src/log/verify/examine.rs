@@ -114,22 +114,31 @@ impl Ends {
         default_format: SegmentFormat,
     ) -> Result<Self> {
         let compressed = Compressed::load(storage, path, file_name, default_format)?;
+        Ok(Self::of_compressed(compressed, path.to_owned(), default_format))
+    }
+
+    /// A compressed segment, wherever its bytes are.
+    pub(super) fn of_compressed(
+        compressed: Compressed,
+        path: PathBuf,
+        default_format: SegmentFormat,
+    ) -> Self {
         let segment_bytes = compressed.segment_bytes();
         let by_index = compressed.index.as_ref().map(|index| {
             let meta = index_meta(index);
             meta.header(index.summary.first_timestamp_ms)
         });
-        Ok(Self {
+        Self {
             given: given_name(&compressed),
             name: compressed.segment_name(),
-            path: path.to_owned(),
+            path,
             file_len: u64::from(segment_bytes),
             segment_bytes,
             format: compressed.format(default_format),
             header: Ok(compressed.header.or(by_index)),
             footer: Ok(compressed.footer),
             body: Body::Warm(Arc::new(compressed)),
-        })
+        }
     }
 
     /// A segment of which the end of its artifact is kept here.

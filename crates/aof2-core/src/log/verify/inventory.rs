@@ -34,6 +34,11 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// There is no such file.
+    pub(super) fn none() -> Self {
+        Self { body: None, bytes: None }
+    }
+
     pub(super) fn load(storage: &dyn Storage, layout: &Layout, stream_id: StreamId) -> Self {
         let path = layout.watermark_file();
         let bytes = read_prefix(storage, &path, WATERMARK_LEN).ok().flatten();
@@ -94,6 +99,20 @@ struct Listed {
 }
 
 impl Inventory {
+    /// Of a stream without any files.
+    pub(super) fn of_identity(identity: StreamIdentity) -> Self {
+        Self {
+            identity,
+            identity_is_stored: true,
+            segments: Vec::new(),
+            copies: Vec::new(),
+            foreign: Vec::new(),
+            problems: Vec::new(),
+            claim: Claim::none(),
+            may_be_written: false,
+        }
+    }
+
     /// Looks until it finds no damage, or the same damage twice.
     pub(super) fn take(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
         let mut last = Self::take_once(storage, layout, exclusive)?;

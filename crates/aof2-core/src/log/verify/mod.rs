@@ -3,7 +3,8 @@
 //! [`verify`] reads and judges, while a writer may run; it writes nothing and takes no
 //! lock. [`repair`] is the only thing that gives up records that had been durable, and
 //! it says exactly which. Roles: `inventory` finds the files, `examine` and `walk` say
-//! what is in one of them, `compressed` and `thaw` what is in one that was compressed.
+//! what is in one of them, `compressed` and `thaw` what is in one that was compressed;
+//! `archive` does all that for a log that is in an object store.
 //! `check` says what is wrong, `judge` in a segment and `chain` between them; `repair`
 //! plans and `rewrite` writes.
 //!
@@ -17,6 +18,7 @@
 //! A segment may have several files: its own and compressed ones. It is judged by the one
 //! that readers read, or by another that is in better order; the others are checked too.
 
+mod archive;
 mod chain;
 mod check;
 mod compressed;
@@ -28,6 +30,7 @@ mod report;
 mod rewrite;
 mod thaw;
 mod walk;
+mod windowed;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -38,8 +41,10 @@ pub use report::{
     VerifyProgress, VerifyReport,
 };
 
+pub(crate) use archive::verify_archive;
 pub(in crate::log) use rewrite::Quarantine;
 
+use super::address::refuse_address;
 use super::layout::Layout;
 use crate::error::{AofError, Result};
 use crate::io::{Clock, OsStorage, Storage, SystemClock};
@@ -61,7 +66,10 @@ fn tell(progress: Progress<'_>, at: VerifyProgress) -> Result<()> {
 /// what is durable is judged.
 ///
 /// Memory stays bounded: one segment is mapped at a time, and of a compressed one a frame
-/// is decompressed at a time. A segment in the object store is not read.
+/// is decompressed at a time. A segment in the object store is not read; [`verify_url`]
+/// reads those.
+///
+/// [`verify_url`]: crate::verify_url
 ///
 /// ```
 /// use aof2_core::{Aof, AofConfig, verify};
@@ -106,6 +114,7 @@ pub fn verify_with(
     root: impl AsRef<Path>,
     progress: Progress<'_>,
 ) -> Result<VerifyReport> {
+    refuse_address(root.as_ref())?;
     let layout = Layout::new(root.as_ref());
     let checker = Checker { storage: &**storage, layout: &layout, exclusive: false };
     Ok(checker.run(progress)?.into_report(&layout))
@@ -170,5 +179,6 @@ pub fn repair_with(
     root: impl AsRef<Path>,
     progress: Progress<'_>,
 ) -> Result<RepairReport> {
+    refuse_address(root.as_ref())?;
     Repair::run(&**storage, clock, &Layout::new(root.as_ref()), progress)
 }

@@ -115,7 +115,12 @@ pub struct SegmentCheck {
 pub struct VerifyProgress {
     /// Segment that is read next; the last one at the end.
     pub segment_id: u64,
-    /// Bytes of segments and of compressed copies done, uncompressed.
+    /// Segments done.
+    pub segments_done: u64,
+    /// Segments in all.
+    pub segments_total: u64,
+    /// Bytes of segments and of compressed copies done, uncompressed; of a log in an
+    /// object store, bytes of its objects.
     pub bytes_done: u64,
     /// Those bytes in all.
     pub bytes_total: u64,

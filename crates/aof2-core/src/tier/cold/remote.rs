@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bucket::ColdTier;
+use super::source::ColdSource;
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity};
 use crate::io::object::ColdUrl;
 use crate::log::{Archive, ArchivedObject};
-use crate::segment::Artifact;
+use crate::segment::{Artifact, ArtifactSource};
 
 /// Streams that are named when one is missing.
 const NAMED_MAX: usize = 10;
@@ -130,6 +131,11 @@ impl Archive for StreamArchive {
             });
             done(object, artifact)
         })
+    }
+
+    fn source(&self, object: &ArchivedObject) -> Arc<dyn ArtifactSource> {
+        let key = self.tier.key(self.stream_id, object.segment_id, object.epoch);
+        Arc::new(ColdSource::new(Arc::clone(&self.tier), key, object.len))
     }
 
     fn name(&self, object: &ArchivedObject) -> PathBuf {

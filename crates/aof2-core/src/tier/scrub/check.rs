@@ -39,7 +39,7 @@ impl Verdict {
 
     /// What an error says about the copy that was read. Being told to stop says nothing,
     /// and is an error of the scrub itself.
-    fn of(error: AofError) -> Result<Self> {
+    pub(super) fn of(error: AofError) -> Result<Self> {
         match &error {
             AofError::Closed | AofError::Cancelled | AofError::Forked => Err(error),
             AofError::Corrupt(damage) => Ok(Self::Bad(damage.reason.clone())),

@@ -5,9 +5,11 @@
 //! [`check`] says of each whether it is good, [`heal`] replaces those that are not, from
 //! one that was just found good; what has no good copy is left as it is and reported.
 //! The replaced file stays in `quarantine/`. Users start a scrub with [`crate::Aof::scrub`];
-//! [`background`] runs one at the interval that the configuration names.
+//! [`background`] runs one at the interval that the configuration names; [`bucket`] looks
+//! at the objects of a log that is not here.
 
 mod background;
+mod bucket;
 mod check;
 mod copies;
 mod heal;
@@ -20,6 +22,7 @@ mod run;
 mod saved;
 
 pub(super) use background::{ScrubJob, ScrubState};
+pub use bucket::{scrub_bucket_on, scrub_url};
 pub use options::ScrubOptions;
 pub use report::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached,

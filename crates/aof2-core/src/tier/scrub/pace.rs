@@ -16,7 +16,8 @@ use crate::segment::ArtifactSource;
 /// Counts what is read, and slows it down.
 #[derive(Debug)]
 pub(super) struct Pace {
-    stream: Arc<Stream>,
+    /// The log that is read; `None` if it is read from outside, where nobody closes it.
+    stream: Option<Arc<Stream>>,
     bytes_per_second: Option<u64>,
     /// When the next byte may be read.
     next: Mutex<Instant>,
@@ -26,6 +27,14 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(stream: Arc<Stream>, bytes_per_second: Option<u64>) -> Arc<Self> {
+        Self::of(Some(stream), bytes_per_second)
+    }
+
+    pub(super) fn without_stream(bytes_per_second: Option<u64>) -> Arc<Self> {
+        Self::of(None, bytes_per_second)
+    }
+
+    fn of(stream: Option<Arc<Stream>>, bytes_per_second: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
             stream,
             bytes_per_second,
@@ -47,7 +56,7 @@ impl Pace {
 
     /// Refuses to go on once the log is closed or the caller has enough.
     pub(super) fn check(&self) -> Result<()> {
-        if self.stream.is_stopped() {
+        if self.stream.as_ref().is_some_and(|stream| stream.is_stopped()) {
             return Err(AofError::Closed);
         }
         match self.is_cancelled.load(Ordering::Relaxed) {
@@ -67,8 +76,13 @@ impl Pace {
                 *next = (*next).max(Instant::now()).checked_add(cost).unwrap_or(*next);
                 *next
             };
-            let stopped = || self.stream.is_stopped().then_some(());
-            self.stream.archived.wait(Some(until), stopped);
+            match &self.stream {
+                Some(stream) => {
+                    let stopped = || stream.is_stopped().then_some(());
+                    stream.archived.wait(Some(until), stopped);
+                }
+                None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
+            }
         }
         self.check()
     }

@@ -7,15 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import aof2
 import pytest
 from cold_logs import PATIENCE, SEGMENT, archive, contents, open_log, payload, records
 
-import aof2
-
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from s3_server import S3Server
 
 pytestmark = pytest.mark.usefixtures("credentials")
@@ -94,7 +94,7 @@ def test_of_two_writers_one_is_told(bucket: str, tmp_path: Path) -> None:
     first.flush()
     first.seal()
     with pytest.raises(aof2.Fenced) as fenced:
-        first.wait(rid, "archived", timeout=PATIENCE)
+        first.wait("archived", rid, timeout=PATIENCE)
     assert f"process {os.getpid()}" in fenced.value.writer
     assert fenced.value.path == str(tmp_path / "1/events")
     with pytest.raises(aof2.Fenced):
@@ -160,9 +160,7 @@ def test_a_segment_of_another_log_is_foreign(tmp_path: Path) -> None:
         aof2.open(paths[0])
 
 
-def test_a_clean_restart_asks_for_little(
-    s3_server: S3Server, bucket: str, tmp_path: Path
-) -> None:
+def test_a_clean_restart_asks_for_little(s3_server: S3Server, bucket: str, tmp_path: Path) -> None:
     """Two puts and a few small requests, whatever the log holds; old claims go."""
     path = tmp_path / "events"
     for _ in range(3):

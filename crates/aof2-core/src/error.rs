@@ -211,6 +211,17 @@ impl AofError {
         matches!(self, Self::Cold(error) if error.kind == ObjectErrorKind::NotFound)
     }
 
+    /// Whether the copy of a segment that was to be read is not there any more: there is
+    /// no such object or file, or it was replaced by another one.
+    pub(crate) fn is_copy_gone(&self) -> bool {
+        self.is_object_gone() || self.is_file_gone()
+    }
+
+    pub(crate) fn is_file_gone(&self) -> bool {
+        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
+        self.io_source().is_some_and(|e| matches!(e.kind(), NotFound | StaleNetworkFileHandle))
+    }
+
     /// Whether the disk is full: nothing is lost, appends work again once there is
     /// space.
     pub fn is_disk_full(&self) -> bool {

@@ -89,6 +89,13 @@ struct Copies {
     pieces: Option<Arc<Artifact>>,
 }
 
+/// What a table keeps open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeptOpen {
+    pub(crate) maps: u64,
+    pub(crate) files: u64,
+}
+
 /// How a segment can be read.
 #[derive(Clone, Debug)]
 pub(crate) enum Opened {
@@ -244,6 +251,16 @@ impl SegmentEntry {
         self.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Maps and descriptors that the table keeps for it.
+    fn kept_open(&self) -> KeptOpen {
+        let copies = self.copies.lock();
+        let sources = [&copies.away.warm, &copies.pieces].into_iter().flatten();
+        KeptOpen {
+            maps: u64::from(copies.kept.is_some()),
+            files: sources.filter(|artifact| artifact.source().is_open()).count() as u64,
+        }
+    }
+
     /// Whether somebody besides the table reads it right now.
     pub(crate) fn is_held(&self) -> bool {
         let copies = self.copies.lock();
@@ -392,6 +409,14 @@ impl SegmentTable {
 
     pub(crate) fn snapshot(&self) -> Vec<Arc<SegmentEntry>> {
         self.entries.read().iter().cloned().collect()
+    }
+
+    /// What is kept open of all segments, those being written included.
+    pub(crate) fn kept_open(&self) -> KeptOpen {
+        self.entries.read().iter().fold(KeptOpen::default(), |sum, entry| {
+            let of_entry = entry.kept_open();
+            KeptOpen { maps: sum.maps + of_entry.maps, files: sum.files + of_entry.files }
+        })
     }
 
     /// First logical offset that still exists.

@@ -27,6 +27,10 @@ pub trait ArtifactSource: Send + Sync + Debug {
     }
     /// Says that nothing that was announced will be read.
     fn forget(&self) {}
+    /// Whether it takes a descriptor this moment.
+    fn is_open(&self) -> bool {
+        false
+    }
     /// Whether what stands under its name now was found to be something else.
     fn is_replaced(&self) -> bool {
         false
@@ -52,11 +56,6 @@ impl FileSource {
         let doing = Doing { open: "open segment", read: "read segment" };
         Ok(Self { file: KeptFile::open(storage, path.to_owned(), doing)? })
     }
-
-    /// Whether it has a descriptor this moment.
-    pub(crate) fn is_open(&self) -> bool {
-        self.file.is_open()
-    }
 }
 
 impl ArtifactSource for FileSource {
@@ -81,6 +80,10 @@ impl ArtifactSource for FileSource {
 
     fn name(&self) -> &Path {
         self.file.path()
+    }
+
+    fn is_open(&self) -> bool {
+        self.file.is_open()
     }
 
     fn is_replaced(&self) -> bool {

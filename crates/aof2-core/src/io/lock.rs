@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -91,17 +91,22 @@ fn open(key: &Path) -> Result<File, LockError> {
 
 /// Who has the lock, 0 if that is not known.
 fn holder(file: &File) -> u32 {
-    use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
-    let whole = Flock {
-        start: 0,
-        length: 0,
-        pid: None,
-        typ: FlockType::WriteLock,
-        offset_type: FlockOffsetType::Set,
-    };
-    let found: io::Result<Option<Flock>> = fcntl_getlk(file, &whole).map_err(Into::into);
-    let of_process = found.ok().flatten().and_then(|lock| lock.pid);
-    of_process.map_or_else(|| noted_holder(file), |pid| pid.as_raw_nonzero().get() as u32)
+    let mut found = whole_file();
+    // SAFETY: the descriptor is open, and the kernel fills the struct.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut found) };
+    match u32::try_from(found.l_pid) {
+        Ok(pid) if asked == 0 && found.l_type != libc::F_UNLCK as libc::c_short && pid > 0 => pid,
+        _ => noted_holder(file),
+    }
+}
+
+/// An exclusive lock of everything in a file.
+fn whole_file() -> libc::flock {
+    // SAFETY: all zeros is a value of this plain struct.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = libc::F_WRLCK as libc::c_short;
+    whole.l_whence = libc::SEEK_SET as libc::c_short;
+    whole
 }
 
 /// The longest process id, and the line's end.
@@ -135,7 +140,7 @@ mod detached {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
     use super::super::{ForkStamp, LockError};
-    use super::{File, holder, open};
+    use super::{File, holder, open, whole_file};
 
     /// A page of the lock file, mapped without any right to it.
     #[derive(Debug)]
@@ -182,10 +187,7 @@ mod detached {
 
     /// Takes the lock of the description that this file is.
     fn take_description(file: &File) -> Taken {
-        // SAFETY: all zeros is a value of this plain struct.
-        let mut whole: libc::flock = unsafe { std::mem::zeroed() };
-        whole.l_type = libc::F_WRLCK as libc::c_short;
-        whole.l_whence = libc::SEEK_SET as libc::c_short;
+        let whole = whole_file();
         // SAFETY: the descriptor is open, and the kernel only reads the struct.
         match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const whole) } {
             0 => Taken::Yes,

@@ -13,7 +13,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use super::lock::lock_file;
-use super::process_limits::address_space_max;
+use super::process_limits::{address_space_max, address_space_used};
 use super::{
     DirEntry, EntryKind, File, FileIdentity, Keeps, LockError, LockGuard, MapBacking, OpenLimit,
     OpenMode, SharedMap, Storage, WordPage, is_used_up,
@@ -262,21 +262,41 @@ impl Drop for OsMap {
 
 /// Bytes that are mapped for reading, by all logs and readers.
 static READ_ONLY_LEN: AtomicUsize = AtomicUsize::new(0);
-/// The part of a limited address space that they may take: the rest is for everybody
-/// else, who cannot ask for maps to be let go of.
-const READ_ONLY_PART: u64 = 4;
-
 /// Makes room for a map of so many bytes that could be done without. `false` if there is
-/// none: somebody limits the addresses of this process.
+/// none: somebody limits the addresses of this process. Then maps for reading take at most
+/// half of what is not used otherwise, since nobody else can ask for them to be let go of.
 pub fn make_map_room(len: usize) -> bool {
-    let Some(address_space_max) = address_space_max() else { return true };
-    let fits = |mapped: usize| (mapped + len) as u64 <= address_space_max / READ_ONLY_PART;
-    while !fits(READ_ONLY_LEN.load(Ordering::Relaxed)) {
-        if !fits(0) || !OpenLimit::process().relieve(Keeps::Map) {
+    let Some(space) = AddressSpace::now() else { return true };
+    loop {
+        let mapped_len = READ_ONLY_LEN.load(Ordering::Relaxed) as u64;
+        let others_len = space.used_len.saturating_sub(space.read_only_len);
+        let allowed_len = space.len_max.saturating_sub(others_len) / 2;
+        if mapped_len + len as u64 <= allowed_len {
+            return true;
+        }
+        if len as u64 > allowed_len || !OpenLimit::process().relieve(Keeps::Map) {
             return false;
         }
     }
-    true
+}
+
+/// The addresses of a process that may not use as many as it likes.
+struct AddressSpace {
+    len_max: u64,
+    used_len: u64,
+    /// Of these, what is mapped for reading.
+    read_only_len: u64,
+}
+
+impl AddressSpace {
+    /// `None` if nobody limits them.
+    fn now() -> Option<Self> {
+        let len_max = address_space_max()?;
+        let read_only_len = READ_ONLY_LEN.load(Ordering::Relaxed) as u64;
+        // Where the system does not tell, half of all is taken for used.
+        let used_len = address_space_used().unwrap_or(len_max / 2 + read_only_len);
+        Some(Self { len_max, used_len, read_only_len })
+    }
 }
 
 impl MapBacking for OsMap {

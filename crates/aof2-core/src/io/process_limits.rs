@@ -12,3 +12,10 @@ pub(super) fn open_files_max() -> u64 {
 pub(super) fn address_space_max() -> Option<u64> {
     getrlimit(Resource::As).current
 }
+
+/// Bytes of addresses that it uses, where the system tells.
+pub(super) fn address_space_used() -> Option<u64> {
+    let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = sizes.split(' ').next()?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

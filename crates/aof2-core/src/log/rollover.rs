@@ -18,7 +18,6 @@ use super::tail::{Active, Closing, Tail};
 use super::wait::Signal;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
-use crate::io::{Keeps, is_used_up};
 use crate::planted::{self, Bug};
 use crate::segment::{
     FIRST_PAGES_LEN, SealRequest, Segment, SegmentFlush, SegmentMeta, Settle, Spare,
@@ -361,10 +360,10 @@ impl Stream {
             build_index: self.config.enable_sparse_index,
         };
         // Being short of descriptors passes: the segment waits for its footer until then.
-        let file = closing.flush.open_file(&*self.storage).map_err(|error| {
-            let passes = error.io_source().is_some_and(|e| is_used_up(e, Keeps::File));
-            if passes { error } else { self.poison(&error) }
-        })?;
+        let file = closing
+            .flush
+            .open_file(&*self.storage)
+            .map_err(|error| if error.is_out_of_files() { error } else { self.poison(&error) })?;
         let sealed = self.while_sealing(meta, || {
             let info = SealedInfo::from(&closing.flush.seal(&*file, closing.end, &request)?);
             self.store_index(closing.flush.segment(), &info);

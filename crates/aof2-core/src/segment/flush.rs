@@ -140,6 +140,8 @@ impl SegmentFlush {
             // The directory had no room for the name: nothing happened, and freeing
             // space lets it happen.
             Err(error) if error.is_disk_full() && naming.temporary.is_some() => {}
+            // Or it could not even be opened to be synced, which can be tried again.
+            Err(error) if error.is_out_of_files() => {}
             Err(error) => naming.failure = Some(error.clone()),
         }
         named
@@ -158,10 +160,10 @@ impl SegmentFlush {
         storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
     }
 
-    /// Whether naming the file failed for want of space, which can be tried again.
+    /// Whether naming the file failed for want of space or descriptors, which can be tried
+    /// again.
     pub fn is_name_pending(&self) -> bool {
-        let naming = self.naming.lock();
-        naming.temporary.is_some() && naming.failure.is_none()
+        !self.is_named() && self.naming.lock().failure.is_none()
     }
 
     /// Path the file has now: temporary until [`SegmentFlush::ensure_named`].

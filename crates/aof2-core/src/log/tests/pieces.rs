@@ -9,7 +9,7 @@ use crate::io::Storage;
 use crate::io::sim::{Fault, Op, SimStorage};
 use crate::log::Stream;
 use crate::log::stream::AppendOptions;
-use crate::{AofReader, OnCorruption, ScanOptions, Start, Visibility};
+use crate::{AofReader, FlushConfig, OnCorruption, ScanOptions, Start, Visibility};
 
 /// Offset, id, timestamp, payload.
 type Row = (u64, u64, u64, Vec<u8>);
@@ -19,6 +19,7 @@ fn written(format: SegmentFormat, keeps_index: bool) -> SimStorage {
     let sim = SimStorage::new();
     let mut config = config(format).segment_bytes(1 << 20);
     config.enable_sparse_index = keeps_index;
+    config.flush = FlushConfig::default();
     let storage: Arc<dyn Storage> = Arc::new(sim.clone());
     let stream = Stream::open(config, storage, Arc::new(sim.clock().clone())).unwrap();
     let mut time = 1_000;

@@ -13,6 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -37,6 +38,7 @@ pub(super) struct KeptFile {
     doing: Doing,
     len: u64,
     place: KeptPlace,
+    is_replaced: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -47,7 +49,6 @@ struct State {
     readers: usize,
     identity: FileIdentity,
     end: Option<End>,
-    is_replaced: bool,
 }
 
 /// The last bytes of the file.
@@ -75,13 +76,8 @@ impl KeptFile {
             doing,
             len: identity.len,
             place: KeptPlace::default(),
-            state: Mutex::new(State {
-                file: Some(file),
-                readers: 0,
-                identity,
-                end: None,
-                is_replaced: false,
-            }),
+            is_replaced: AtomicBool::new(false),
+            state: Mutex::new(State { file: Some(file), readers: 0, identity, end: None }),
         });
         limit.keep(&opened);
         Ok(opened)
@@ -100,11 +96,12 @@ impl KeptFile {
     }
 
     pub(super) fn is_replaced(&self) -> bool {
-        self.state.lock().is_replaced
+        self.is_replaced.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.state.lock().file.is_some()
+        // Whoever has the lock reads it.
+        self.state.try_lock().is_none_or(|state| state.file.is_some())
     }
 
     pub(super) fn read_exact_at(self: &Arc<Self>, bytes: &mut [u8], offset: u64) -> Result<()> {
@@ -117,12 +114,9 @@ impl KeptFile {
         Ok(())
     }
 
-    /// Whoever opens an artifact reads its end first. The longest that was read counts.
+    /// Whoever opens an artifact reads its end first.
     fn remember_end(&self, bytes: &[u8]) {
-        let mut state = self.state.lock();
-        if state.end.is_none_or(|end| end.len < bytes.len()) {
-            state.end = Some(End::of(bytes));
-        }
+        self.state.lock().end.get_or_insert_with(|| End::of(bytes));
     }
 
     fn begin(self: &Arc<Self>) -> Result<Reading<'_>> {
@@ -153,7 +147,7 @@ impl KeptFile {
             if identity.len != self.len
                 || !ends_the_same(&*file, self.len, state.end).map_err(failed())?
             {
-                state.is_replaced = true;
+                self.is_replaced.store(true, Ordering::Relaxed);
                 let replaced = "it was replaced by another file since it was last read";
                 return Err(failed()(io::Error::new(
                     io::ErrorKind::StaleNetworkFileHandle,
@@ -162,7 +156,7 @@ impl KeptFile {
             }
             state.identity = identity;
         }
-        state.is_replaced = false;
+        self.is_replaced.store(false, Ordering::Relaxed);
         Ok(file)
     }
 }

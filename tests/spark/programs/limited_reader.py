@@ -18,7 +18,7 @@ from aof2.spark.pipelines.verify import _verify_split
 from aof2.spark.rdd import read_options
 
 log, small = sys.argv[1:]
-KEPT: dict[str, aof2.AofReader] = {}
+KEPT: dict[str, aof2.Reader] = {}
 
 
 def by_batches(path: str) -> int:

@@ -270,7 +270,7 @@ fn fill(dir: &Path, meta: SegmentMeta) -> Outcome<(PathBuf, Vec<u32>, u32)> {
         sealed_at_ns: 1,
         build_index: false,
     };
-    flush.seal(end, &request)?;
+    flush.seal(&*flush.open_file(&OsStorage)?, end, &request)?;
     Ok((flush.segment().path().to_owned(), positions, end))
 }
 

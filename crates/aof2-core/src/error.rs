@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::format::{RecordId, SegmentId, StreamId};
 use crate::io::object::{ObjectError, ObjectErrorKind};
+use crate::io::{Keeps, is_used_up};
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;
@@ -284,6 +285,23 @@ impl AofError {
     /// Whether the object store said that there is no such object.
     pub(crate) fn is_object_gone(&self) -> bool {
         matches!(self, Self::Cold(error) if error.kind == ObjectErrorKind::NotFound)
+    }
+
+    /// Whether the process or the system has no descriptor left: nothing happened, and it
+    /// works again once some are closed.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        self.io_source().is_some_and(|e| is_used_up(e, Keeps::File))
+    }
+
+    /// Whether the copy of a segment that was to be read is not there any more: there is
+    /// no such object or file, or it was replaced by another one.
+    pub(crate) fn is_copy_gone(&self) -> bool {
+        self.is_object_gone() || self.is_file_gone()
+    }
+
+    pub(crate) fn is_file_gone(&self) -> bool {
+        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
+        self.io_source().is_some_and(|e| matches!(e.kind(), NotFound | StaleNetworkFileHandle))
     }
 
     /// Whether the disk is full: nothing is lost, appends work again once there is

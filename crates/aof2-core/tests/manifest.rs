@@ -178,6 +178,9 @@ fn a_damaged_manifest_stops_an_enabled_log_and_not_a_shadowed_one() -> TestResul
 struct BusyLog(Aof);
 
 impl Storage for BusyLog {
+    fn share(&self) -> Arc<dyn Storage> {
+        Arc::new(BusyLog(self.0.clone()))
+    }
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         OsStorage.create_dir_all(path)
     }

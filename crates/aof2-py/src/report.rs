@@ -231,6 +231,8 @@ pub fn metrics<'py>(
         .set("appended_bytes", m.appended_bytes)?
         .set("durable_bytes", m.durable_bytes)?
         .set("segments", m.segments)?
+        .set("open_maps", m.open_maps)?
+        .set("open_files", m.open_files)?
         .set("earliest_offset", m.earliest_offset)?
         .set("flushes", m.flushes)?
         .set("flushed_bytes", m.flushed_bytes)?

@@ -79,8 +79,8 @@ def explained(error: BaseException) -> BaseException:
             remedy = 'option("failOnDataLoss", "false") goes on with the first record that is left'
         case IoError(errno=errno.ENOMEM):
             remedy = (
-                "spark.executor.pyspark.memory limits the address space of a worker, and two "
-                "segments at a time are mapped: raise it, or write smaller segments"
+                "spark.executor.pyspark.memory limits the address space of a worker, and the "
+                "segment that is being written is mapped: raise it, or write smaller segments"
             )
         case IoError(errno=errno.EACCES | errno.EPERM):
             remedy = "the user that runs Spark's workers needs to read the directory and its files"

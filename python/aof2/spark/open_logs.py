@@ -52,11 +52,6 @@ class OpenLogs:
                 self._readers.popitem(last=False)
         return reader
 
-    def let_go(self, path: str) -> None:
-        """Let go of one reader, and so of the segments that it has mapped."""
-        with self._lock:
-            self._readers.pop(path, None)
-
     def clear(self) -> None:
         """Let go of all readers."""
         with self._lock:

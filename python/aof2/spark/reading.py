@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from aof2 import Trimmed
-from aof2.spark.address_space import fitting
 from aof2.spark.errors import IncompleteRead, explained
 from aof2.spark.open_logs import OPEN_LOGS
 
@@ -75,7 +74,7 @@ class SplitReader:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         shaped = _shape(self._columns)
-        for piece in fitting(self._split.pieces):
+        for piece in self._split.pieces:
             for batch in self._read(piece):
                 yield shaped(batch)
 
@@ -196,7 +195,7 @@ class RecordReader:
 
     def __init__(self, split: Split, how: HowToRead) -> None:
         self._how = how
-        self._pieces = fitting(split.pieces)
+        self._pieces = iter(split.pieces)
         self._piece: Piece | None = None
         self._scan: Scan | None = None
         self._skipped_before = 0

@@ -139,6 +139,16 @@ impl RecordCodec {
     /// left: the end. On success the record lies within `bytes`.
     #[inline]
     pub fn peek(&self, bytes: &[u8]) -> Result<Option<RecordHead>, RecordFault> {
+        self.peek_header(bytes, bytes.len() as u64)
+    }
+
+    /// [`RecordCodec::peek`] of a record of which only the header need be in `bytes`;
+    /// `available` is how many follow from its start.
+    pub(crate) fn peek_header(
+        &self,
+        bytes: &[u8],
+        available: u64,
+    ) -> Result<Option<RecordHead>, RecordFault> {
         let Some(first_word) = bytes.first_chunk::<FIRST_WORD_LEN>() else {
             return Ok(None);
         };
@@ -151,7 +161,6 @@ impl RecordCodec {
         }
         let needed = (self.header_len() as u64 + u64::from(payload_len))
             .next_multiple_of(RECORD_ALIGN as u64);
-        let available = bytes.len() as u64;
         // The second condition keeps `record_len` within 32 bits however long
         // `bytes` is.
         if needed > available || payload_len as usize > PAYLOAD_LEN_MAX {

@@ -4,11 +4,14 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::lock::{after_fork, before_fork};
+
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 static HOOK: Once = Once::new();
 
 extern "C" fn after_fork_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    after_fork();
 }
 
 /// Remembers which process made it; cheap to check on every call.
@@ -21,9 +24,11 @@ impl ForkStamp {
     /// A stamp of this process.
     pub fn now() -> Self {
         HOOK.call_once(|| {
-            // SAFETY: the handler only touches a static atomic, which is
-            // async-signal-safe. A failure (out of memory) leaves forks unnoticed.
-            unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+            // SAFETY: the handlers touch a static atomic and a mutex that the first of them
+            // locks and the others unlock. A failure (out of memory) leaves forks unnoticed.
+            unsafe {
+                libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child))
+            };
         });
         Self { generation: GENERATION.load(Ordering::Relaxed) }
     }

@@ -12,7 +12,9 @@ mod fork;
 mod lock;
 mod map;
 pub mod object;
+mod open_limit;
 mod os;
+mod process_limits;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sim;
@@ -22,6 +24,9 @@ mod wake;
 pub use clock::{Clock, SystemClock};
 pub use fork::ForkStamp;
 pub use map::{MapBacking, MapWriter, OutOfBounds, SharedMap, WordPage};
-pub use os::{OsStorage, host_name};
-pub use storage::{DirEntry, EntryKind, File, LockError, LockGuard, OpenMode, Storage};
+pub use open_limit::{Keepable, Keeps, KeptPlace, LetGo, OpenLimit, is_used_up};
+pub use os::{OsStorage, host_name, make_map_room};
+pub use storage::{
+    DirEntry, EntryKind, File, FileIdentity, LockError, LockGuard, OpenMode, Storage,
+};
 pub use wake::{wait_while_word, wake_word};

@@ -6,15 +6,17 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use super::lock::lock_file;
+use super::process_limits::{address_space_max, address_space_used};
 use super::{
-    DirEntry, EntryKind, File, LockError, LockGuard, MapBacking, OpenMode, SharedMap, Storage,
-    WordPage,
+    DirEntry, EntryKind, File, FileIdentity, Keeps, LockError, LockGuard, MapBacking, OpenLimit,
+    OpenMode, SharedMap, Storage, WordPage, is_used_up,
 };
 
 /// What the machine calls itself, for people who look for it.
@@ -26,13 +28,22 @@ pub fn host_name() -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsStorage;
 
+/// Calls with a descriptor to be had, if closing some that are kept makes one.
+fn opening<T>(call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    OpenLimit::process().relieving(Keeps::File, call)
+}
+
 impl Storage for OsStorage {
+    fn share(&self) -> Arc<dyn Storage> {
+        Arc::new(*self)
+    }
+
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        fs::read_dir(path)?
+        opening(|| fs::read_dir(path))?
             .map(|entry| {
                 let entry = entry?;
                 let kind = match entry.file_type()? {
@@ -50,18 +61,21 @@ impl Storage for OsStorage {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        options
             .read(true)
             .write(mode == OpenMode::ReadWrite)
             // A FIFO in a file's place must not make us wait for a peer; reading it, or a
             // directory, fails.
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(path)?;
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
+        let file = opening(|| options.open(path))?;
         Ok(Arc::new(OsFile { file: Arc::new(file) }))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = opening(|| options.open(path))?;
         Ok(Arc::new(OsFile { file: Arc::new(file) }))
     }
 
@@ -74,11 +88,18 @@ impl Storage for OsStorage {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        fs::File::open(path)?.sync_all()
+        opening(|| fs::File::open(path))?.sync_all()
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
-        lock_file(path)
+        loop {
+            match lock_file(path) {
+                Err(LockError::Io(error))
+                    if is_used_up(&error, Keeps::File)
+                        && OpenLimit::process().relieve(Keeps::File) => {}
+                done => return done,
+            }
+        }
     }
 
     fn random_u64(&self) -> io::Result<u64> {
@@ -123,12 +144,13 @@ impl OsFile {
         }
         let mut options = MmapOptions::new();
         options.len(len);
-        let map = if writable {
-            options.map_raw(&*self.file)?
-        } else {
-            options.map_raw_read_only(&*self.file)?
-        };
-        Ok(OsMap { map })
+        let map = OpenLimit::process().relieving(Keeps::Map, || match writable {
+            true => options.map_raw(&*self.file),
+            false => options.map_raw_read_only(&*self.file),
+        })?;
+        let read_only_len = if writable { 0 } else { len };
+        READ_ONLY_LEN.fetch_add(read_only_len, Ordering::Relaxed);
+        Ok(OsMap { map, read_only_len })
     }
 }
 
@@ -146,6 +168,12 @@ impl File for OsFile {
         Ok((meta.mtime().max(0) as u64)
             .saturating_mul(1_000_000_000)
             .saturating_add(meta.mtime_nsec().max(0) as u64))
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let meta = self.file.metadata()?;
+        let changed_ns = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+        Ok(FileIdentity { device: meta.dev(), inode: meta.ino(), len: meta.len(), changed_ns })
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -240,6 +268,53 @@ fn retry_interrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T,
 #[derive(Debug)]
 struct OsMap {
     map: MmapRaw,
+    /// Its bytes, if it is read-only.
+    read_only_len: usize,
+}
+
+impl Drop for OsMap {
+    fn drop(&mut self) {
+        READ_ONLY_LEN.fetch_sub(self.read_only_len, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that are mapped for reading, by all logs and readers.
+static READ_ONLY_LEN: AtomicUsize = AtomicUsize::new(0);
+/// Makes room for a map of so many bytes that could be done without. `false` if there is
+/// none: somebody limits the addresses of this process. Then maps for reading take at most
+/// half of what is not used otherwise, since nobody else can ask for them to be let go of.
+pub fn make_map_room(len: usize) -> bool {
+    let Some(space) = AddressSpace::now() else { return true };
+    loop {
+        let mapped_len = READ_ONLY_LEN.load(Ordering::Relaxed) as u64;
+        let others_len = space.used_len.saturating_sub(space.read_only_len);
+        let allowed_len = space.len_max.saturating_sub(others_len) / 2;
+        if mapped_len + len as u64 <= allowed_len {
+            return true;
+        }
+        if len as u64 > allowed_len || !OpenLimit::process().relieve(Keeps::Map) {
+            return false;
+        }
+    }
+}
+
+/// The addresses of a process that may not use as many as it likes.
+struct AddressSpace {
+    len_max: u64,
+    used_len: u64,
+    /// Of these, what is mapped for reading.
+    read_only_len: u64,
+}
+
+impl AddressSpace {
+    /// `None` if nobody limits them.
+    fn now() -> Option<Self> {
+        let len_max = address_space_max()?;
+        let read_only_len = READ_ONLY_LEN.load(Ordering::Relaxed) as u64;
+        // Where the system does not tell, half of all is taken for used.
+        let used_len = address_space_used().unwrap_or(len_max / 2 + read_only_len);
+        Some(Self { len_max, used_len, read_only_len })
+    }
 }
 
 impl MapBacking for OsMap {

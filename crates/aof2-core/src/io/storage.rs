@@ -55,11 +55,27 @@ pub enum LockError {
     Io(io::Error),
 }
 
+/// What tells one file from another that has its name later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// File system.
+    pub device: u64,
+    /// File in it, as long as it exists.
+    pub inode: u64,
+    /// Length.
+    pub len: u64,
+    /// When it was last changed, name and number of names included; nanoseconds since the
+    /// epoch.
+    pub changed_ns: i128,
+}
+
 /// Holding it means being the only writer; dropping it lets the next one in.
 pub trait LockGuard: Send + Sync + Debug {}
 
 /// A tree of files.
 pub trait Storage: Send + Sync + Debug + 'static {
+    /// The same tree, for somebody who opens files of it later.
+    fn share(&self) -> Arc<dyn Storage>;
     /// Creates a directory and its parents; existing ones are fine.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Names in a directory, in no particular order.
@@ -92,6 +108,9 @@ pub trait File: Send + Sync + Debug {
     fn allocated_len(&self) -> io::Result<u64>;
     /// Time of the last change, nanoseconds since the epoch.
     fn modified_ns(&self) -> io::Result<u64>;
+    /// Which file this is. Two that are equal have the same contents; one that was copied
+    /// or renamed since is another.
+    fn identity(&self) -> io::Result<FileIdentity>;
     /// Fills the buffer from `offset`; `UnexpectedEof` when the file is shorter.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of the buffer at `offset`.

@@ -129,7 +129,9 @@ impl AwayNames {
     /// Whether these are the copies that an entry of the table knows.
     pub(crate) fn agrees(&self, copies: &AwayCopies) -> bool {
         let name_of = |copy: &Arc<Artifact>| WarmFileName::of(&copy.index().summary);
-        let warm = copies.warm.as_ref().map(name_of);
+        // One that was replaced has its name and is another.
+        let known = copies.warm.as_ref().filter(|copy| !copy.source().is_replaced());
+        let warm = known.map(name_of);
         let cold = copies.cold.as_ref().map(|copy| copies.cold_name(copy));
         self.warm == warm && self.cold == cold
     }

@@ -129,6 +129,10 @@ pub struct MetricsSnapshot {
     pub durable_bytes: u64,
     /// Segments on disk.
     pub segments: u64,
+    /// Segments that are mapped, those being written included.
+    pub open_maps: u64,
+    /// Compressed segments whose files are open.
+    pub open_files: u64,
     /// First logical offset that still exists.
     pub earliest_offset: u64,
     /// Figures of the manifest, while it is written.
@@ -219,6 +223,8 @@ impl MetricsSnapshot {
         text.counter("appended_bytes", "Stream bytes appended", self.appended_bytes);
         text.counter("durable_bytes", "Stream bytes made durable", self.durable_bytes);
         text.gauge("segments", "Segments on disk", self.segments);
+        text.gauge("open_maps", "Segments that are mapped", self.open_maps);
+        text.gauge("open_files", "Compressed segments whose files are open", self.open_files);
         text.gauge("earliest_offset", "First logical offset that exists", self.earliest_offset);
         text.counter("flushes", "Syncs since open", self.flushes);
         text.counter("flushed_bytes", "Bytes made durable since open", self.flushed_bytes);

@@ -21,6 +21,7 @@ mod layout;
 mod metrics;
 mod moves;
 mod open;
+mod pieces;
 mod position;
 mod publish;
 mod read_ahead;

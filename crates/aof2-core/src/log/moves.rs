@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use super::stream::Stream;
-use super::table::{Opened, SegmentEntry};
+use super::table::SegmentEntry;
 use super::transitions::{compressed, evict};
 use super::warm_files::WarmFiles;
 use crate::error::{AofError, Damage, Result};
@@ -166,8 +166,9 @@ impl Stream {
 
     /// Writes, syncs, verifies and only then names the compressed copy.
     fn write_warm(&self, entry: &Arc<SegmentEntry>, options: &ArtifactOptions) -> Result<Artifact> {
-        let Opened::Whole(segment) = self.table.open(&*self.storage, entry)? else {
-            return Err(AofError::NoSuchSegment(entry.meta.segment_id));
+        let segment = match entry.is_hot() {
+            true => self.table.open_whole(&*self.storage, entry)?,
+            false => return Err(AofError::NoSuchSegment(entry.meta.segment_id)),
         };
         let (footer, sealed_at_ns) = self.read_footer(entry)?;
         let name = WarmFileName {

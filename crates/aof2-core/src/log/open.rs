@@ -25,7 +25,7 @@ use crate::format::{
     SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
-use crate::segment::Settle;
+use crate::segment::{FIRST_PAGES_LEN, Settle};
 
 impl Stream {
     /// [`Stream::open_with`] for a log without tiers.
@@ -158,6 +158,7 @@ impl Stream {
                 },
                 last_timestamp_ms: tail.last_timestamp_ms,
                 activated_at_ns: now_ns,
+                fault_in_at: recovered.bytes + u64::from(FIRST_PAGES_LEN / 2),
                 appender: tail.appender,
                 flush: tail.flush,
             }
@@ -301,10 +302,14 @@ impl Stream {
                 self.storage.remove(&path).map_err(AofError::io("remove empty segment", &path))?;
                 self.tell_taken_back(active.flush.segment().meta().segment_id);
             } else {
-                let meta = active.appender.segment().meta();
-                active
-                    .flush
-                    .release_unused(active.appender.position(), u64::from(meta.segment_bytes));
+                let segment_bytes = u64::from(active.appender.segment().meta().segment_bytes);
+                let end = active.appender.position();
+                match active.flush.open_file(&*self.storage) {
+                    Ok(file) => active.flush.release_unused(&*file, end, segment_bytes),
+                    Err(error) => {
+                        tracing::warn!(%error, "unused part of a segment stays allocated");
+                    }
+                }
             }
         }
         self.discard_spares()

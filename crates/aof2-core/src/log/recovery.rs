@@ -360,7 +360,7 @@ impl Recovery<'_> {
             sealed_at_ns: self.now_ns,
             build_index: false,
         };
-        let footer: SegmentFooter = flush.seal(complete.scan.end, &request)?;
+        let footer: SegmentFooter = flush.seal(&*file, complete.scan.end, &request)?;
         recovered.next_offset = complete.end_offset();
         recovered.bytes = complete.meta.base_offset + u64::from(complete.scan.end);
         recovered.last_timestamp_ms =

@@ -19,7 +19,9 @@ use super::wait::Signal;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
 use crate::planted::{self, Bug};
-use crate::segment::{SealRequest, Segment, SegmentFlush, SegmentMeta, Settle, Spare};
+use crate::segment::{
+    FIRST_PAGES_LEN, SealRequest, Segment, SegmentFlush, SegmentMeta, Settle, Spare,
+};
 
 /// A segment that fills faster than this makes the next one twice as large.
 const GROW_BELOW: Duration = Duration::from_secs(2);
@@ -228,6 +230,7 @@ impl Stream {
             segment_bytes: spare.segment_bytes(),
         };
         let target = self.target_bytes();
+        let is_faulted_in = spare.is_faulted_in();
         let (flush, appender) =
             Segment::create_active(spare, meta, &self.layout.segments_dir(), target);
         self.table.push(SegmentEntry::unsealed(std::sync::Arc::clone(flush.segment())));
@@ -239,6 +242,10 @@ impl Stream {
             flush,
             last_timestamp_ms: 0,
             activated_at_ns: now_ns,
+            fault_in_at: match is_faulted_in {
+                true => u64::MAX,
+                false => tail.bytes + u64::from(FIRST_PAGES_LEN / 2),
+            },
             spare_at: match (self.config.preallocate_segments, busy) {
                 (0, _) => u64::MAX,
                 (_, true) => 0,
@@ -352,8 +359,13 @@ impl Stream {
             sealed_at_ns: self.clock.now_ns(),
             build_index: self.config.enable_sparse_index,
         };
+        // Being short of descriptors passes: the segment waits for its footer until then.
+        let file = closing
+            .flush
+            .open_file(&*self.storage)
+            .map_err(|error| if error.is_out_of_files() { error } else { self.poison(&error) })?;
         let sealed = self.while_sealing(meta, || {
-            let info = SealedInfo::from(&closing.flush.seal(closing.end, &request)?);
+            let info = SealedInfo::from(&closing.flush.seal(&*file, closing.end, &request)?);
             self.store_index(closing.flush.segment(), &info);
             if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
                 entry.mark_sealed(info);
@@ -477,12 +489,16 @@ impl Stream {
         self.check_not_forked()?;
         let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));
         match flush {
-            Some(flush) => flush.write_blocks_once().map_err(|e| self.poison(&e)),
+            Some(flush) => {
+                let file = flush.open_file(&*self.storage)?;
+                flush.write_blocks_once(&*file).map_err(|e| self.poison(&e))
+            }
             None => Ok(()),
         }
     }
 
-    /// Background: faults in what a resumed segment still has to be written.
+    /// Background: faults in what is still to be written of the first segment since the
+    /// log was opened. Those that follow are faulted in before they are needed.
     pub(crate) fn fault_in_active(&self) {
         let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));
         if let Some(flush) = flush {

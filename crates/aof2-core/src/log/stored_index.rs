@@ -12,7 +12,7 @@ use super::layout::Layout;
 use super::stream::Stream;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::format::{
-    FormatError, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentFileName, SegmentIndex,
+    FormatError, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentFileName, SegmentIndex,
 };
 use crate::io::{OpenMode, Storage};
 use crate::segment::{Segment, SegmentMeta};
@@ -32,15 +32,26 @@ pub(crate) fn load(storage: &dyn Storage, entry: &SegmentEntry, segment: &Segmen
     if !segment.index().wants_stored() {
         return;
     }
-    let Some(dir) = entry.path.parent().and_then(|segments| segments.parent()) else { return };
-    let layout = Layout::new(dir);
+    if let Some(points) = points(storage, entry, info) {
+        segment.index().adopt(points);
+    }
+}
+
+/// The points that were stored for a sealed segment, if there are any.
+pub(super) fn points(
+    storage: &dyn Storage,
+    entry: &SegmentEntry,
+    info: &SealedInfo,
+) -> Option<Vec<IndexPoint>> {
+    let layout = Layout::new(entry.path.parent().and_then(|segments| segments.parent())?);
     match read(storage, &layout, &entry.meta.file_name()) {
-        Ok(index) if index.of == identity(&entry.meta, info) => segment.index().adopt(index.points),
+        Ok(index) if index.of == identity(&entry.meta, info) => return Some(index.points),
         Ok(_) => {
             tracing::debug!(segment = %entry.meta.segment_id, "stored index is of other content")
         }
         Err(error) => tracing::debug!(segment = %entry.meta.segment_id, %error, "no stored index"),
     }
+    None
 }
 
 fn read(

@@ -84,6 +84,8 @@ pub(crate) struct Bells {
     pub(crate) flush_now: Notify,
     /// Prepare a spare segment.
     pub(crate) spare: Notify,
+    /// Fault in the rest of the active segment's pages.
+    pub(crate) pages: Notify,
     /// Name the new segment, seal the old one.
     pub(crate) seal: Notify,
     /// Something was recorded in the manifest.
@@ -341,7 +343,12 @@ impl Stream {
                 active.spare_at = u64::MAX;
                 self.bells.spare.notify_one();
             }
-            segment_due = active.due_at(tail.bytes).min(active.spare_at);
+            if after >= active.fault_in_at {
+                active.fault_in_at = u64::MAX;
+                self.bells.pages.notify_one();
+            }
+            let due = active.due_at(tail.bytes);
+            segment_due = due.min(active.spare_at).min(active.fault_in_at);
         }
         tail.attention_at = refuse_at.min(tail.flush_at).min(segment_due);
         Ok(())
@@ -526,7 +533,10 @@ impl Stream {
     }
 
     pub(crate) fn metrics_snapshot(&self) -> MetricsSnapshot {
+        let kept_open = self.table.kept_open();
         let mut snapshot = MetricsSnapshot {
+            open_maps: kept_open.maps,
+            open_files: kept_open.files,
             stream: self.identity.name.clone(),
             appended_records: self.appended.count(),
             durable_records: self.durable.count(),

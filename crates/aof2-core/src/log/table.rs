@@ -10,9 +10,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::away::{AwayCopies, Residency, WindowCache};
 use super::fetch::WindowFetcher;
+use super::pieces;
 use crate::error::{AofError, Damage, Result};
 use crate::format::SegmentFooter;
-use crate::io::Storage;
+use crate::io::{Keepable, Keeps, KeptPlace, LetGo, OpenLimit, Storage, is_used_up, make_map_room};
 use crate::segment::{Artifact, Segment, SegmentMeta};
 
 /// What a footer says, kept in memory.
@@ -59,6 +60,8 @@ pub(crate) struct SegmentEntry {
     pub(crate) damage: Option<Damage>,
     /// Where its bytes are, and its map.
     copies: Mutex<Copies>,
+    /// Its map's place among all that the process keeps open.
+    place: KeptPlace,
     /// When its compressed file was made or brought back by this process, 0 if before.
     warm_since_ms: AtomicU64,
     /// When somebody last opened it, by [`USES`]: what was read longest ago leaves its
@@ -82,6 +85,15 @@ struct Copies {
     /// afterwards. The table's hold on it, and a way to see whether readers hold it too.
     kept: Option<Arc<Segment>>,
     known: Weak<Segment>,
+    /// The segment file read by windows, since there was no room to map it.
+    pieces: Option<Arc<Artifact>>,
+}
+
+/// What a table keeps open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeptOpen {
+    pub(crate) maps: u64,
+    pub(crate) files: u64,
 }
 
 /// How a segment can be read.
@@ -89,7 +101,7 @@ struct Copies {
 pub(crate) enum Opened {
     /// Mapped as a whole.
     Whole(Arc<Segment>),
-    /// By windows.
+    /// By windows: it is in another tier, or there is no room to map it.
     Away(Arc<Artifact>),
 }
 
@@ -124,6 +136,7 @@ impl SegmentEntry {
             sealed: OnceLock::new(),
             damage: None,
             copies: Mutex::default(),
+            place: KeptPlace::default(),
             last_read: AtomicU64::new(0),
             warm_since_ms: AtomicU64::new(0),
             scans: AtomicU64::new(0),
@@ -157,6 +170,7 @@ impl SegmentEntry {
     fn touch(&self) {
         let now = USES.fetch_add(1, Ordering::Relaxed) + 1;
         self.last_read.store(now, Ordering::Relaxed);
+        self.place.touch();
     }
 
     pub(crate) fn mapped(&self) -> Option<Arc<Segment>> {
@@ -197,6 +211,7 @@ impl SegmentEntry {
         }
         copies.is_evicted = true;
         copies.kept = None;
+        copies.pieces = None;
         true
     }
 
@@ -236,6 +251,16 @@ impl SegmentEntry {
         self.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Maps and descriptors that the table keeps for it.
+    fn kept_open(&self) -> KeptOpen {
+        let copies = self.copies.lock();
+        let sources = [&copies.away.warm, &copies.pieces].into_iter().flatten();
+        KeptOpen {
+            maps: u64::from(copies.kept.is_some()),
+            files: sources.filter(|artifact| artifact.source().is_open()).count() as u64,
+        }
+    }
+
     /// Whether somebody besides the table reads it right now.
     pub(crate) fn is_held(&self) -> bool {
         let copies = self.copies.lock();
@@ -249,9 +274,59 @@ impl SegmentEntry {
         }
     }
 
+    /// Maps the file, or finds out how to read it by windows if that is allowed and the
+    /// process has no addresses left for it. Only a sealed one can be read like that.
+    fn open_file(
+        &self,
+        storage: &dyn Storage,
+        copies: &mut Copies,
+        by_windows: bool,
+    ) -> Result<Opened> {
+        if let Some(segment) = copies.known.upgrade() {
+            return Ok(Opened::Whole(segment));
+        }
+        let Some(info) = self.sealed_info().filter(|_| by_windows) else {
+            return Ok(Opened::Whole(Arc::new(self.map_file(storage)?)));
+        };
+        if make_map_room(info.durable_bytes as usize) {
+            match self.map_file(storage) {
+                Err(error) if is_map_refused(&error) => {}
+                mapped => return Ok(Opened::Whole(Arc::new(mapped?))),
+            }
+        }
+        if copies.pieces.is_none() {
+            copies.pieces = Some(Arc::new(pieces::open(storage, self, info)?));
+        }
+        copies.pieces.clone().map(Opened::Away).ok_or(AofError::NoSuchSegment(self.meta.segment_id))
+    }
+
+    /// Lets go of the map of a sealed segment.
     fn forget_map(&self) {
         if self.sealed_info().is_some() {
             self.copies.lock().kept = None;
+        }
+    }
+}
+
+fn is_map_refused(error: &AofError) -> bool {
+    error.io_source().is_some_and(|e| is_used_up(e, Keeps::Map))
+}
+
+/// Only sealed segments are kept like this: others are mapped as long as they are written.
+impl Keepable for SegmentEntry {
+    fn keeps(&self) -> Keeps {
+        Keeps::Map
+    }
+
+    fn place(&self) -> &KeptPlace {
+        &self.place
+    }
+
+    fn let_go(&self) -> LetGo {
+        let Some(mut copies) = self.copies.try_lock() else { return LetGo::InUse };
+        match copies.kept.take() {
+            Some(segment) => LetGo::Closed(Box::new(segment)),
+            None => LetGo::WasClosed,
         }
     }
 }
@@ -336,6 +411,14 @@ impl SegmentTable {
         self.entries.read().iter().cloned().collect()
     }
 
+    /// What is kept open of all segments, those being written included.
+    pub(crate) fn kept_open(&self) -> KeptOpen {
+        self.entries.read().iter().fold(KeptOpen::default(), |sum, entry| {
+            let of_entry = entry.kept_open();
+            KeptOpen { maps: sum.maps + of_entry.maps, files: sum.files + of_entry.files }
+        })
+    }
+
     /// First logical offset that still exists.
     pub(crate) fn earliest(&self) -> u64 {
         self.first().map_or_else(|| *self.floor.read(), |e| e.meta.first_offset)
@@ -365,9 +448,19 @@ impl SegmentTable {
         }
     }
 
-    /// The segment's map, opened if need be. Opening one too many lets go of the
-    /// one opened longest ago; whoever reads it keeps it alive.
+    /// The segment's map, opened if need be. Opening one too many of this log lets go of
+    /// the one opened longest ago, one too many of the process of the one that was not used
+    /// for longest; whoever reads it keeps it alive.
     pub(crate) fn open(&self, storage: &dyn Storage, entry: &Arc<SegmentEntry>) -> Result<Opened> {
+        self.open_copy(storage, entry, true)
+    }
+
+    fn open_copy(
+        &self,
+        storage: &dyn Storage,
+        entry: &Arc<SegmentEntry>,
+        by_windows: bool,
+    ) -> Result<Opened> {
         if let Some(damage) = &entry.damage {
             return Err(AofError::Corrupt(Box::new(damage.clone())));
         }
@@ -381,15 +474,15 @@ impl SegmentTable {
         {
             return Ok(Opened::Away(Arc::clone(artifact)));
         }
-        let segment = match copies.known.upgrade() {
-            Some(segment) => segment,
-            None => Arc::new(entry.map_file(storage).map_err(|e| self.explain_missing(e, entry))?),
-        };
-        copies.known = Arc::downgrade(&segment);
-        copies.kept = Some(Arc::clone(&segment));
+        let opened = entry.open_file(storage, &mut copies, by_windows);
+        let opened = opened.map_err(|e| self.explain_missing(e, entry))?;
+        let Opened::Whole(segment) = &opened else { return Ok(opened) };
+        copies.known = Arc::downgrade(segment);
+        copies.kept = Some(Arc::clone(segment));
+        copies.pieces = None;
         drop(copies);
         self.note_opened(entry);
-        Ok(Opened::Whole(segment))
+        Ok(opened)
     }
 
     /// The map of a segment that is certainly not in another tier.
@@ -398,7 +491,7 @@ impl SegmentTable {
         storage: &dyn Storage,
         entry: &Arc<SegmentEntry>,
     ) -> Result<Arc<Segment>> {
-        match self.open(storage, entry)? {
+        match self.open_copy(storage, entry, false)? {
             Opened::Whole(segment) => Ok(segment),
             Opened::Away(_) => Err(AofError::Trimmed { earliest: self.earliest() }),
         }
@@ -453,6 +546,9 @@ impl SegmentTable {
         };
         if let Some(entry) = evicted.and_then(|weak| weak.upgrade()) {
             entry.forget_map();
+        }
+        if entry.sealed_info().is_some() {
+            OpenLimit::process().keep(entry);
         }
     }
 }

@@ -18,6 +18,9 @@ pub(crate) struct Active {
     pub(crate) activated_at_ns: u64,
     /// Stream byte at which a successor should be prepared; `u64::MAX` once asked.
     pub(crate) spare_at: u64,
+    /// Stream byte at which the rest of its pages should be faulted in; `u64::MAX` if they
+    /// are, or once asked.
+    pub(crate) fault_in_at: u64,
 }
 
 /// A segment that takes no more appends and waits for its footer.

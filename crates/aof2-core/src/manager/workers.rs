@@ -89,8 +89,6 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
 const SPARE_IDLE: Duration = Duration::from_secs(30);
 
 async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
-    // A recovered segment's pages were not touched yet.
-    let _ = blocking(&stream, Stream::fault_in_active).await;
     let _ = blocking(&stream, Stream::remove_unused).await;
     loop {
         let seen = stream.appended.count();
@@ -98,6 +96,10 @@ async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
         tokio::select! {
             () = stop(&mut stopped) => return,
             () = stream.bells.spare.notified() => {}
+            () = stream.bells.pages.notified() => {
+                let _ = blocking(&stream, Stream::fault_in_active).await;
+                continue;
+            }
             () = tokio::time::sleep(SPARE_IDLE), if has_spare => {
                 if stream.appended.count() == seen {
                     let _ = blocking(&stream, Stream::release_idle_spares).await;

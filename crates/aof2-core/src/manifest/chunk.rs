@@ -38,7 +38,7 @@ use super::layout::ManifestLayout;
 use crate::error::{AofError, Result};
 use crate::format::Crc64;
 use crate::format::manifest::{CHUNK_GROWTH_BYTES, CHUNK_HEADER_LEN, ChunkFlags, ChunkHeader};
-use crate::io::{File, OpenMode, Storage};
+use crate::io::{File, FileIdentity, OpenMode, Storage};
 use crate::planted::{self, ManifestBug};
 
 /// Holes are punched in whole pages.
@@ -64,7 +64,9 @@ pub struct ChunkInfo {
 /// The chunk that takes records.
 #[derive(Debug)]
 pub(super) struct ActiveChunk {
-    file: Arc<dyn File>,
+    /// Which file it is. It is open only while it is written: an idle manifest costs no
+    /// descriptor.
+    file: FileIdentity,
     path: PathBuf,
     is_named: bool,
     /// As on disk, once it has its name.
@@ -99,12 +101,13 @@ impl ActiveChunk {
             chunk_crc64: Crc64::new().finish(),
             flags: ChunkFlags::NONE,
         };
-        Ok(Self::over(file, path, header, capacity))
+        Self::over(&*file, path, header, capacity)
     }
 
-    fn over(file: Arc<dyn File>, path: PathBuf, header: ChunkHeader, capacity: u64) -> Self {
-        Self {
-            file,
+    fn over(file: &dyn File, path: PathBuf, header: ChunkHeader, capacity: u64) -> Result<Self> {
+        let identity = file.identity().map_err(AofError::io("read", &path))?;
+        Ok(Self {
+            file: identity,
             path,
             is_named: false,
             header,
@@ -114,7 +117,20 @@ impl ActiveChunk {
             staged_count: 0,
             committed_count: 0,
             has_news: false,
+        })
+    }
+
+    /// Opens its file for a commit. If that fails, nothing happened and it can be tried
+    /// again.
+    pub(super) fn open(&self, storage: &dyn Storage) -> Result<Arc<dyn File>> {
+        let failed = || AofError::io("open", &self.path);
+        let file = storage.open(&self.path, OpenMode::ReadWrite).map_err(failed())?;
+        let found = file.identity().map_err(failed())?;
+        if (found.device, found.inode) != (self.file.device, self.file.inode) {
+            let reason = "it was put in the place of the chunk that is being written".into();
+            return Err(AofError::Foreign { path: self.path.clone(), reason });
         }
+        Ok(file)
     }
 
     /// Continues a chunk that an earlier writer left unsealed.
@@ -134,7 +150,7 @@ impl ActiveChunk {
         } else {
             replace_by_copy(storage, layout, chunk, &header, capacity)?
         };
-        let mut active = Self::over(file, path, header, capacity);
+        let mut active = Self::over(&*file, path, header, capacity)?;
         active.is_named = true;
         active.committed_count = record_count;
         Ok(active)
@@ -170,7 +186,12 @@ impl ActiveChunk {
 
     /// Makes everything staged durable. After an error nothing is known about what is on
     /// disk, and the chunk must not be used again.
-    pub(super) fn commit(&mut self, storage: &dyn Storage, layout: &ManifestLayout) -> Result<()> {
+    pub(super) fn commit(
+        &mut self,
+        file: &dyn File,
+        storage: &dyn Storage,
+        layout: &ManifestLayout,
+    ) -> Result<()> {
         if self.staged.is_empty() {
             return Ok(());
         }
@@ -182,10 +203,10 @@ impl ActiveChunk {
             ..self.header
         };
         if self.is_named {
-            self.write_records(&header)?;
-            self.write_commit(&mut header)?;
+            self.write_records(file, &header)?;
+            self.write_commit(file, &mut header)?;
         } else {
-            self.first_commit(storage, layout, &header)?;
+            self.first_commit(file, storage, layout, &header)?;
         }
         self.header = header;
         self.committed_count += self.staged_count;
@@ -198,13 +219,14 @@ impl ActiveChunk {
     /// durable at once.
     fn first_commit(
         &mut self,
+        file: &dyn File,
         storage: &dyn Storage,
         layout: &ManifestLayout,
         header: &ChunkHeader,
     ) -> Result<()> {
-        self.write(&self.staged, CHUNK_HEADER_LEN as u64)?;
-        self.write(&header.encode(), 0)?;
-        self.sync()?;
+        self.write(file, &self.staged, CHUNK_HEADER_LEN as u64)?;
+        self.write(file, &header.encode(), 0)?;
+        self.sync(file)?;
         let named = layout.chunk_path(self.index());
         storage.rename(&self.path, &named).map_err(AofError::io("rename", &self.path))?;
         sync_dir(storage, layout)?;
@@ -213,32 +235,33 @@ impl ActiveChunk {
         Ok(())
     }
 
-    fn write_records(&self, header: &ChunkHeader) -> Result<()> {
-        self.write(&self.staged, self.header.committed_len)?;
-        self.write(&header.tail_offset.to_le_bytes(), TAIL_OFFSET_OFFSET)?;
+    fn write_records(&self, file: &dyn File, header: &ChunkHeader) -> Result<()> {
+        self.write(file, &self.staged, self.header.committed_len)?;
+        self.write(file, &header.tail_offset.to_le_bytes(), TAIL_OFFSET_OFFSET)?;
         if planted::has(ManifestBug::HeaderBeforeData) {
             return Ok(());
         }
-        self.sync()
+        self.sync(file)
     }
 
-    fn write_commit(&self, header: &mut ChunkHeader) -> Result<()> {
+    fn write_commit(&self, file: &dyn File, header: &mut ChunkHeader) -> Result<()> {
         let words = header.encode();
         let mut range = COMMITTED_LEN_OFFSET as usize..CHUNK_FLAGS_OFFSET as usize;
         if header.flags.contains(ChunkFlags::SEALED) {
             range.end = CHUNK_HEADER_LEN;
         }
-        self.write(words.get(range).unwrap_or_default(), COMMITTED_LEN_OFFSET)?;
+        self.write(file, words.get(range).unwrap_or_default(), COMMITTED_LEN_OFFSET)?;
         if planted::has(ManifestBug::AckBeforeSync) {
             return Ok(());
         }
-        self.sync()
+        self.sync(file)
     }
 
     /// Commits and closes the chunk for good. The seal is a word of its own, written
     /// when the commit is safe: a torn header of a sealed chunk does not exist.
     pub(super) fn seal(
         &mut self,
+        file: &dyn File,
         storage: &dyn Storage,
         layout: &ManifestLayout,
     ) -> Result<ChunkInfo> {
@@ -246,19 +269,19 @@ impl ActiveChunk {
         if planted::has(ManifestBug::SealWithCommit) {
             self.header.flags = sealed;
         }
-        self.commit(storage, layout)?;
+        self.commit(file, storage, layout)?;
         self.header.flags = sealed;
-        self.write(&sealed.bits().to_le_bytes(), CHUNK_FLAGS_OFFSET)?;
-        self.sync()?;
-        self.give_back_unused();
+        self.write(file, &sealed.bits().to_le_bytes(), CHUNK_FLAGS_OFFSET)?;
+        self.sync(file)?;
+        self.give_back_unused(file);
         Ok(self.info())
     }
 
     /// Gives the blocks behind the records back. Only disk space depends on it.
-    pub(super) fn give_back_unused(&self) {
+    pub(super) fn give_back_unused(&self, file: &dyn File) {
         let start = self.header.committed_len.next_multiple_of(PAGE_LEN);
         if start < self.capacity {
-            let _ = self.file.punch_hole(start, self.capacity - start);
+            let _ = file.punch_hole(start, self.capacity - start);
         }
     }
 
@@ -273,12 +296,12 @@ impl ActiveChunk {
         }
     }
 
-    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(AofError::io("write", &self.path))
+    fn write(&self, file: &dyn File, bytes: &[u8], offset: u64) -> Result<()> {
+        file.write_all_at(bytes, offset).map_err(AofError::io("write", &self.path))
     }
 
-    fn sync(&self) -> Result<()> {
-        sync(&*self.file, &self.path)
+    fn sync(&self, file: &dyn File) -> Result<()> {
+        sync(file, &self.path)
     }
 }
 

@@ -230,8 +230,11 @@ impl ManifestWriter {
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
         let Some(active) = &mut self.active else { return Ok(()) };
-        let committed = active.commit(&*self.storage, &self.layout);
-        self.or_poison("commit", committed)?;
+        if active.has_staged() {
+            let file = active.open(&*self.storage)?;
+            let committed = active.commit(&*file, &*self.storage, &self.layout);
+            self.or_poison("commit", committed)?;
+        }
         self.committed = self.next_record;
         Ok(())
     }
@@ -246,7 +249,8 @@ impl ManifestWriter {
     pub fn rotate(&mut self) -> Result<Option<ChunkInfo>> {
         self.check()?;
         let Some(active) = &mut self.active else { return Ok(None) };
-        let sealed = active.seal(&*self.storage, &self.layout);
+        let file = active.open(&*self.storage)?;
+        let sealed = active.seal(&*file, &*self.storage, &self.layout);
         let info = self.or_poison("seal", sealed)?;
         self.committed = self.next_record;
         self.active = None;
@@ -321,8 +325,10 @@ impl ManifestWriter {
     /// Gives the unused end of the active chunk back: it is written afresh when the
     /// manifest is opened again.
     pub(super) fn give_back_unused(&self) {
-        if let Some(active) = &self.active {
-            active.give_back_unused();
+        if let Some(active) = &self.active
+            && let Ok(file) = active.open(&*self.storage)
+        {
+            active.give_back_unused(&*file);
         }
     }
 

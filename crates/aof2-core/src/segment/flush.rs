@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::{Segment, SegmentAppender, SegmentMeta};
 use crate::error::{AofError, Result};
 use crate::format::{Crc64, SEGMENT_FOOTER_LEN, SegmentFooter, SegmentFormat};
-use crate::io::{File, OpenMode, Storage};
+use crate::io::{File, FileIdentity, OpenMode, Storage};
 use crate::planted::{self, Bug};
 
 /// What the log knows about a segment that is to be sealed.
@@ -34,7 +34,8 @@ pub struct SealRequest {
 #[derive(Debug)]
 pub struct SegmentFlush {
     segment: Arc<Segment>,
-    file: Arc<dyn File>,
+    /// Which file is mapped.
+    file: FileIdentity,
     naming: Mutex<Naming>,
     named: AtomicBool,
     durable_end: AtomicU32,
@@ -59,7 +60,7 @@ const CRC_WINDOW: usize = 512 << 10;
 impl SegmentFlush {
     pub(super) fn new(
         segment: Arc<Segment>,
-        file: Arc<dyn File>,
+        file: FileIdentity,
         temporary: Option<PathBuf>,
     ) -> Self {
         Self {
@@ -89,6 +90,7 @@ impl SegmentFlush {
         let map = file
             .map(meta.segment_bytes as usize, true)
             .map_err(AofError::io("map segment", &path))?;
+        let file = file.identity().map_err(AofError::io("read segment", &path))?;
         let map = Arc::new(map);
         let refused =
             || AofError::io("map segment", &path)(std::io::ErrorKind::PermissionDenied.into());
@@ -138,6 +140,8 @@ impl SegmentFlush {
             // The directory had no room for the name: nothing happened, and freeing
             // space lets it happen.
             Err(error) if error.is_disk_full() && naming.temporary.is_some() => {}
+            // Or it could not even be opened to be synced, which can be tried again.
+            Err(error) if error.is_out_of_files() => {}
             Err(error) => naming.failure = Some(error.clone()),
         }
         named
@@ -156,15 +160,30 @@ impl SegmentFlush {
         storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
     }
 
-    /// Whether naming the file failed for want of space, which can be tried again.
+    /// Whether naming the file failed for want of space or descriptors, which can be tried
+    /// again.
     pub fn is_name_pending(&self) -> bool {
-        let naming = self.naming.lock();
-        naming.temporary.is_some() && naming.failure.is_none()
+        !self.is_named() && self.naming.lock().failure.is_none()
     }
 
     /// Path the file has now: temporary until [`SegmentFlush::ensure_named`].
     pub fn current_path(&self) -> PathBuf {
         self.naming.lock().temporary.clone().unwrap_or_else(|| self.segment.path().to_owned())
+    }
+
+    /// The segment's file, for what cannot be done through its map. It is not kept open, so
+    /// that a log nobody writes to costs no descriptor. It must be the file that is mapped:
+    /// as long as it is, no other has its inode.
+    pub fn open_file(&self, storage: &dyn Storage) -> Result<Arc<dyn File>> {
+        let path = self.current_path();
+        let failed = || AofError::io("open segment", &path);
+        let file = storage.open(&path, OpenMode::ReadWrite).map_err(failed())?;
+        let found = file.identity().map_err(failed())?;
+        if (found.device, found.inode) != (self.file.device, self.file.inode) {
+            let reason = "it was put in the place of the segment that is being written".into();
+            return Err(AofError::Foreign { path, reason });
+        }
+        Ok(file)
     }
 
     /// Makes the first `end` bytes durable; returns how many bytes that added.
@@ -184,20 +203,19 @@ impl SegmentFlush {
 
     /// Writes the footer and gives unused blocks back. Everything up to `end` must
     /// be durable. A crash before the footer is durable leaves an unsealed segment
-    /// that recovery scans and seals again.
-    pub fn seal(&self, end: u32, request: &SealRequest) -> Result<SegmentFooter> {
+    /// that recovery scans and seals again. `file` is [`SegmentFlush::open_file`].
+    pub fn seal(&self, file: &dyn File, end: u32, request: &SealRequest) -> Result<SegmentFooter> {
         let meta = self.segment.meta();
         let path = self.segment.path();
         let footer = self.footer(end, request);
         let slot = u64::from(meta.space_end());
-        self.file
-            .write_all_at(&footer.encode(), slot)
+        file.write_all_at(&footer.encode(), slot)
             .map_err(AofError::io("write of segment footer", path))?;
         self.segment
             .map()
             .sync(slot as usize, slot as usize + SEGMENT_FOOTER_LEN)
             .map_err(AofError::io("sync of segment footer", path))?;
-        self.release_unused(end, slot);
+        self.release_unused(file, end, slot);
         Ok(footer)
     }
 
@@ -234,21 +252,21 @@ impl SegmentFlush {
     }
 
     /// Punches out the unused middle `[end, slot)`. Failing costs only disk space.
-    pub fn release_unused(&self, end: u32, slot: u64) {
+    pub fn release_unused(&self, file: &dyn File, end: u32, slot: u64) {
         let start = u64::from(end).div_ceil(PAGE) * PAGE;
         let stop = slot / PAGE * PAGE;
         if stop < start + HOLE_MIN {
             return;
         }
-        if let Err(error) = self.file.punch_hole(start, stop - start) {
+        if let Err(error) = file.punch_hole(start, stop - start) {
             tracing::warn!(path = %self.segment.path().display(), %error, "unused part of a segment stays allocated");
         }
     }
 
     /// Writes every block once and faults the pages in again, so that small flushes
     /// do not pay for blocks that were only reserved.
-    pub fn write_blocks_once(&self) -> Result<()> {
-        self.file.sync().map_err(AofError::io("sync segment", self.segment.path()))?;
+    pub fn write_blocks_once(&self, file: &dyn File) -> Result<()> {
+        file.sync().map_err(AofError::io("sync segment", self.segment.path()))?;
         self.fault_in_rest();
         Ok(())
     }

@@ -25,4 +25,5 @@ pub(crate) use artifact::{Stretch, frame_at, stretches};
 pub use flush::{SealRequest, SegmentFlush};
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};
+pub(crate) use spare::FIRST_PAGES_LEN;
 pub use spare::{Settle, Spare};

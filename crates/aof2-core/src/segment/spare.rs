@@ -5,24 +5,32 @@ use std::sync::Arc;
 
 use crate::error::{AofError, Result};
 use crate::format::SpareFileName;
-use crate::io::{File, MapWriter, SharedMap, Storage};
+use crate::io::{FileIdentity, MapWriter, Storage};
 
-/// An allocated, mapped and faulted-in file that waits to become a segment.
+/// Bytes of the first segment of an opened log that are faulted in at once. The others are
+/// once half of these are written.
+pub(crate) const FIRST_PAGES_LEN: u32 = 64 << 10;
+
+/// An allocated, mapped and faulted-in file that waits to become a segment. It is not kept
+/// open: the map is all that appends and flushes need.
 ///
 /// It has a temporary name. A crash leaves the file behind; recovery removes it,
 /// or adopts it when a killed process had already written records into it.
 #[derive(Debug)]
 pub struct Spare {
     pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn File>,
+    /// Which file it is, so that it is recognised when it is opened again.
+    pub(super) file: FileIdentity,
     pub(super) writer: MapWriter,
     segment_bytes: u32,
+    faulted_in_len: u32,
 }
 
 /// How much of a spare reaches the disk before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
-    /// Nothing: the first segment of an opened log should not wait for the disk.
+    /// Nothing, and only the first pages are faulted in: the first segment of an opened log
+    /// should not wait for the disk, and cost little if nobody writes to it.
     Nothing,
     /// Length and block map, so that the first flush does not pay for them.
     Length,
@@ -64,8 +72,12 @@ impl Spare {
         }
         let map =
             file.map(segment_bytes as usize, true).map_err(AofError::io("map segment", path))?;
+        let faulted_in_len = match settle {
+            Settle::Nothing => FIRST_PAGES_LEN.min(segment_bytes),
+            Settle::Length | Settle::Blocks => segment_bytes,
+        };
         let fault_in = || {
-            map.fault_in(0, segment_bytes as usize).map_err(AofError::io("fault in segment", path))
+            map.fault_in(0, faulted_in_len as usize).map_err(AofError::io("fault in segment", path))
         };
         fault_in()?;
         if settle == Settle::Blocks {
@@ -74,26 +86,23 @@ impl Spare {
             sync()?;
             fault_in()?;
         }
-        Self::from_map(path.to_owned(), Arc::clone(&file), Arc::new(map), segment_bytes)
-    }
-
-    pub(super) fn from_map(
-        path: PathBuf,
-        file: Arc<dyn File>,
-        map: Arc<SharedMap>,
-        segment_bytes: u32,
-    ) -> Result<Self> {
-        let Some(writer) = map.writer() else {
-            return Err(AofError::io("map segment", &path)(
+        let file = file.identity().map_err(AofError::io("read segment", path))?;
+        let Some(writer) = Arc::new(map).writer() else {
+            return Err(AofError::io("map segment", path)(
                 std::io::ErrorKind::PermissionDenied.into(),
             ));
         };
-        Ok(Self { path, file, writer, segment_bytes })
+        Ok(Self { path: path.to_owned(), file, writer, segment_bytes, faulted_in_len })
     }
 
     /// Size of the file.
     pub fn segment_bytes(&self) -> u32 {
         self.segment_bytes
+    }
+
+    /// Whether all of its pages are in memory.
+    pub fn is_faulted_in(&self) -> bool {
+        self.faulted_in_len == self.segment_bytes
     }
 
     /// Temporary path of the file.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import aof2
-from aof2.spark.address_space import let_go
 from aof2.spark.open_logs import OPEN_LOGS
 from aof2.spark.pipelines import tasks
 from aof2.spark.pipelines.offsets import ranges_in
@@ -204,7 +203,6 @@ def _verify_split(split: Split) -> _Found:
         while start < piece.end:
             try:
                 start = _verify_stretch(replace(piece, start=start), found)
-                let_go(piece.path)
             except aof2.Trimmed as trimmed:
                 # Retention was faster; that is no damage.
                 behind = min(max(trimmed.earliest, start + 1), piece.end)

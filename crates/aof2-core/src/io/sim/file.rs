@@ -11,7 +11,7 @@ use super::faults::{Fault, Op};
 use super::inode::{Contents, Inode};
 use super::machine::Machine;
 use super::tree::errno;
-use crate::io::{File, MapBacking, OpenMode, SharedMap, WordPage};
+use crate::io::{File, FileIdentity, MapBacking, OpenMode, SharedMap, WordPage};
 
 /// What a handle and a map have in common.
 #[derive(Clone)]
@@ -118,6 +118,14 @@ impl File for SimFile {
 
     fn modified_ns(&self) -> io::Result<u64> {
         self.opened.call(Op::ModifiedNs, |contents| Ok(contents.modified_ns))
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let inode = self.opened.inode.id;
+        self.opened.call(Op::Len, |contents| {
+            let changed_ns = i128::from(contents.modified_ns);
+            Ok(FileIdentity { device: 0, inode, len: contents.len as u64, changed_ns })
+        })
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {

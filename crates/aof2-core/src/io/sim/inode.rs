@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -16,12 +17,16 @@ use super::region::{RESERVE_LEN, Region};
 
 /// A file, whatever its names; alive while a name, a handle or a map needs it.
 pub(super) struct Inode {
+    /// No other has it, in this process.
+    pub(super) id: u64,
     contents: Mutex<Contents>,
 }
 
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 impl Inode {
     pub(super) fn new(contents: Contents) -> Self {
-        Self { contents: Mutex::new(contents) }
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), contents: Mutex::new(contents) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {

@@ -148,6 +148,10 @@ impl SimStorage {
 }
 
 impl Storage for SimStorage {
+    fn share(&self) -> Arc<dyn Storage> {
+        Arc::new(self.clone())
+    }
+
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         self.machine.call(Op::CreateDirAll, path, |files| files.make_dirs(path).map(drop))
     }

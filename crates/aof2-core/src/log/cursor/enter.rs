@@ -28,12 +28,13 @@ impl Cursor {
     /// segment may have moved to another tier since it was looked up.
     pub(super) fn open(&mut self, entry: Arc<SegmentEntry>, want: Want) -> Result<Spot> {
         match self.open_now(Arc::clone(&entry), want) {
-            Err(error) if error.is_object_gone() => self.open_elsewhere(&entry, want, error),
+            Err(error) if error.is_copy_gone() => self.open_elsewhere(&entry, want, error),
             done => done,
         }
     }
 
-    /// Its object is gone: replaced by another, or removed by retention.
+    /// Its object or its file is gone: replaced by another, or removed by retention. A file
+    /// may also have left the segment's entry here, for another copy.
     fn open_elsewhere(
         &mut self,
         entry: &Arc<SegmentEntry>,
@@ -43,7 +44,9 @@ impl Cursor {
         self.source.refresh()?;
         let earliest = self.source.table().earliest();
         match self.source.table().find(entry.meta.segment_id.as_u32()) {
-            Some(moved) if !Arc::ptr_eq(&moved, entry) => self.open_now(moved, want),
+            Some(moved) if !Arc::ptr_eq(&moved, entry) || error.is_file_gone() => {
+                self.open_now(moved, want)
+            }
             None if earliest > entry.meta.first_offset => Err(AofError::Trimmed { earliest }),
             _ => Err(error),
         }

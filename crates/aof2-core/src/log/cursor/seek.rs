@@ -33,7 +33,7 @@ impl Cursor {
         }
     }
 
-    fn seek_offset(&mut self, offset: u64) -> Result<()> {
+    pub(super) fn seek_offset(&mut self, offset: u64) -> Result<()> {
         let earliest = self.source.table().earliest();
         if offset < earliest {
             return Err(AofError::Trimmed { earliest });

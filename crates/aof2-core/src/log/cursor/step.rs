@@ -85,7 +85,14 @@ impl Cursor {
         if here.position > here.segment.window_range().end {
             return Ok(false);
         }
-        let next = self.next_window().inspect_err(|error| self.note(error))?;
+        let next = match self.next_window() {
+            // What was read of the segment so far came from a copy that is gone by now.
+            Err(error) if error.is_copy_gone() => {
+                self.source.refresh()?;
+                return self.seek_offset(self.offset).map(|()| true);
+            }
+            next => next.inspect_err(|error| self.note(error))?,
+        };
         let (Some(next), Some(here)) = (next, &mut self.here) else { return Ok(false) };
         let first = next.first_point();
         here.position = first.position;

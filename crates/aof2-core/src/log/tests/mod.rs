@@ -6,6 +6,7 @@ mod damage;
 mod driver;
 mod faults;
 mod model;
+mod pieces;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod wakeups;

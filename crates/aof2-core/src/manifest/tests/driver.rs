@@ -29,6 +29,9 @@ pub(super) struct FlakyStore {
     calls: AtomicU64,
 }
 
+/// Calls of a commit before it writes: opening its chunk, and looking which file that is.
+pub(super) const OPENING_CALLS: u64 = 2;
+
 impl FlakyStore {
     pub(super) fn new(fails_one_in: u64) -> Arc<Self> {
         let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());

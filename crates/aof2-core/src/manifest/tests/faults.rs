@@ -1,6 +1,6 @@
 //! Errors of the storage at every call: a typed error, nothing committed lost.
 
-use super::driver::{Driver, config, open_with, reader, record_one};
+use super::driver::{Driver, OPENING_CALLS, config, open_with, reader, record_one};
 use super::model::Rng;
 use crate::error::AofError;
 use crate::io::sim::{CrashOptions, Fault, Op, SimStorage};
@@ -123,7 +123,7 @@ fn what_a_failed_sync_left_in_the_page_cache_is_written_again_by_reopening() {
     manifest.commit().unwrap();
     record_one(&manifest).unwrap();
     // The header is written and its sync fails: visible, and not on disk.
-    let last = sim.calls() + 4;
+    let last = sim.calls() + OPENING_CALLS + 4;
     sim.fail_at(last, Fault::Os(5));
     manifest.commit().unwrap_err();
     sim.clear_faults();

@@ -1,6 +1,6 @@
 //! Reading while it is written, and between two positions.
 
-use super::driver::{config, open_with, reader, record_one};
+use super::driver::{OPENING_CALLS, config, open_with, reader, record_one};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
@@ -79,7 +79,7 @@ fn a_commit_that_a_crash_took_back_is_reported_to_who_saw_it() {
     record_one(&manifest).unwrap();
     let mut cursor = reader(&sim).cursor().unwrap();
     assert_eq!(drain(&mut cursor), [0]);
-    sim.crash_at(sim.calls() + 4);
+    sim.crash_at(sim.calls() + OPENING_CALLS + 4);
     manifest.commit().unwrap_err();
     let image = sim.take_crash().unwrap();
     let seen = reader(&image.after_kill()).end().unwrap().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::driver::{FlakyStore, ROOT, STREAM, open_with, reader, record_one};
+use super::driver::{FlakyStore, OPENING_CALLS, ROOT, STREAM, open_with, reader, record_one};
 use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
 use crate::format::{Crc64, SegmentId, crc64};
 use crate::io::Storage;
@@ -98,7 +98,7 @@ pub(super) fn crash_on_commit() -> Result<(), String> {
         }
         manifest.commit().map_err(|e| e.to_string())?;
         record_one(&manifest).map_err(|e| e.to_string())?;
-        sim.crash_at(sim.calls() + call);
+        sim.crash_at(sim.calls() + OPENING_CALLS + call);
         if manifest.commit().is_ok() {
             return Err("a commit that was cut off returned".into());
         }

@@ -9,6 +9,7 @@
 
 mod frames;
 mod hydrate;
+mod kept_file;
 mod read;
 mod salvage;
 mod source;

@@ -23,6 +23,8 @@ const TAIL_GUESS_LEN: u64 = 64 << 10;
 pub struct Artifact {
     source: Arc<dyn ArtifactSource>,
     index: ArtifactIndex,
+    /// Whether the frames are bytes of the segment as they are.
+    is_plain: bool,
 }
 
 impl Artifact {
@@ -42,13 +44,19 @@ impl Artifact {
             tail = read_exact(&*source, len - tail_len..len)?;
         }
         let index = ArtifactIndex::decode_tail(&tail, len).map_err(bad)?;
-        Ok(Self { source, index })
+        Ok(Self { source, index, is_plain: false })
     }
 
     /// With an index that was kept elsewhere. Frames prove themselves when they are
     /// read.
     pub fn with_index(source: Arc<dyn ArtifactSource>, index: ArtifactIndex) -> Self {
-        Self { source, index }
+        Self { source, index, is_plain: false }
+    }
+
+    /// A segment file as it is, read by windows: each frame is where its bytes are.
+    /// Nothing but the records' own checksums covers them.
+    pub(crate) fn plain(source: Arc<dyn ArtifactSource>, index: ArtifactIndex) -> Self {
+        Self { source, index, is_plain: true }
     }
 
     /// What is where.
@@ -91,6 +99,9 @@ impl Artifact {
     /// is the answer; ask for frames one by one to read around it.
     pub fn windows(&self, frames: Range<usize>) -> Result<Vec<Segment>> {
         let Some(range) = self.compressed_range(&frames) else { return Ok(Vec::new()) };
+        if self.is_plain {
+            return self.plain_windows(frames);
+        }
         let start = range.start;
         let compressed = read_exact(&*self.source, range)?;
         let mut decoder = FrameDecoder::new().map_err(|fault| self.cannot_read(&fault))?;
@@ -103,6 +114,15 @@ impl Artifact {
             windows.push(self.window(frame, bytes));
         }
         Ok(windows)
+    }
+
+    fn plain_windows(&self, frames: Range<usize>) -> Result<Vec<Segment>> {
+        let wanted = self.index.frames.get(frames).unwrap_or_default();
+        let read = |frame: &ArtifactFrame| {
+            let range = frame.compressed_offset..frame.compressed_end();
+            Ok(self.window(frame, read_exact(&*self.source, range)?.into()))
+        };
+        wanted.iter().map(read).collect()
     }
 
     fn window(&self, frame: &ArtifactFrame, bytes: Vec<u8>) -> Segment {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::kept_file::{Doing, KeptFile};
 use crate::error::{AofError, Result};
-use crate::io::{File, OpenMode, Storage};
+use crate::io::Storage;
 
 /// The bytes of an artifact, wherever they are.
 #[allow(clippy::len_without_is_empty)]
@@ -26,45 +27,66 @@ pub trait ArtifactSource: Send + Sync + Debug {
     }
     /// Says that nothing that was announced will be read.
     fn forget(&self) {}
+    /// Whether it takes a descriptor this moment.
+    fn is_open(&self) -> bool {
+        false
+    }
+    /// Whether what stands under its name now was found to be something else.
+    fn is_replaced(&self) -> bool {
+        false
+    }
 }
 
-/// An artifact in a local file.
+/// An artifact in a local file. The file is open while it is read, and afterwards as long
+/// as the process has descriptors to spare ([`OpenLimit`](crate::io::OpenLimit)).
 #[derive(Debug)]
 pub struct FileSource {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    len: u64,
+    file: Arc<KeptFile>,
 }
 
 impl FileSource {
     /// Opens the file, which must not change any more.
     pub fn open(storage: &dyn Storage, path: impl Into<PathBuf>) -> Result<Self> {
-        let path = path.into();
-        let file = storage
-            .open(&path, OpenMode::Read)
-            .map_err(AofError::io("open compressed segment", &path))?;
-        let len = file.len().map_err(AofError::io("read compressed segment", &path))?;
-        Ok(Self { file, path, len })
+        let doing = Doing { open: "open compressed segment", read: "read compressed segment" };
+        Ok(Self { file: KeptFile::open(storage, path.into(), doing)? })
+    }
+
+    /// A segment file that is read as it is.
+    pub(crate) fn open_segment(storage: &dyn Storage, path: &Path) -> Result<Self> {
+        let doing = Doing { open: "open segment", read: "read segment" };
+        Ok(Self { file: KeptFile::open(storage, path.to_owned(), doing)? })
     }
 }
 
 impl ArtifactSource for FileSource {
     fn len(&self) -> u64 {
-        self.len
+        self.file.len()
     }
 
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
-        let failed = || AofError::io("read compressed segment", &self.path);
+        let failed = || AofError::io(self.file.doing().read, self.name());
         // Before allocating: whoever asks may have been lied to.
-        if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.len()) {
             return Err(failed()(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, offset).map_err(failed())?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(len)
+            .map_err(|_| failed()(std::io::ErrorKind::OutOfMemory.into()))?;
+        bytes.resize(len, 0);
+        self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes.into())
     }
 
     fn name(&self) -> &Path {
-        &self.path
+        self.file.path()
+    }
+
+    fn is_open(&self) -> bool {
+        self.file.is_open()
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.file.is_replaced()
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::cold::{ColdTier, Upload};
 use super::jobs::Job;
+use super::outage;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{ColdKey, SegmentId};
@@ -33,6 +34,8 @@ pub(super) enum ColdTask {
     DropWarm(SegmentId),
     /// An object that was let go, by segment and epoch.
     Delete(SegmentId, u32),
+    /// Asks a store that does not answer whether it is back, for all streams.
+    Probe,
 }
 
 /// A compressed file that was verified before its turn came.
@@ -97,13 +100,17 @@ impl ColdJob {
             ColdTask::Verify(id) => verify_ahead(stream, tiers, id),
             ColdTask::DropWarm(id) => drop_warm(cold, stream, tiers, id),
             ColdTask::Delete(id, epoch) => delete(cold, stream, tiers, id, epoch),
+            ColdTask::Probe => {
+                cold.ask_if_due();
+                Ok(())
+            }
         };
         self.note(outcome);
         tiers.coordinator.ring();
     }
 
     fn note(&self, outcome: Result<()>) {
-        let Self { task, stream, tiers, .. } = self;
+        let Self { task, cold, stream, tiers } = self;
         let mut backoff = tiers.cold_backoff.lock();
         let Err(error) = outcome else {
             backoff.succeed(task);
@@ -114,6 +121,12 @@ impl ColdJob {
             // Gone, or going: nothing to try again.
             AofError::Closed | AofError::NoSuchSegment(_) | AofError::Forked => {
                 backoff.succeed(task);
+                return;
+            }
+            // Due when the store is back, which is known for all streams at once.
+            error if outage::is_outage(error, cold) => {
+                backoff.succeed(task);
+                tiers.set_cold_error(*task, None);
                 return;
             }
             // Damaged here, or refused for good.

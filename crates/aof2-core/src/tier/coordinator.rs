@@ -45,7 +45,8 @@ impl Coordinator {
     /// With the object store that the configuration names.
     pub(crate) fn new(config: TierConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         config.validate()?;
-        let cold = config.cold.as_ref().map(ColdTier::open).transpose()?;
+        let open = |cold| ColdTier::open_with(cold, Arc::clone(&clock));
+        let cold = config.cold.as_ref().map(open).transpose()?;
         Ok(Self::assemble(config, clock, cold))
     }
 
@@ -56,7 +57,8 @@ impl Coordinator {
         store: Arc<dyn ObjectStore>,
     ) -> Result<Arc<Self>> {
         config.validate()?;
-        let cold = config.cold.as_ref().map(|cold| ColdTier::on(store, cold)).transpose()?;
+        let on = |cold| ColdTier::on_with(store, cold, Arc::clone(&clock));
+        let cold = config.cold.as_ref().map(on).transpose()?;
         Ok(Self::assemble(config, clock, cold))
     }
 

@@ -164,6 +164,8 @@ impl Job {
                 backoff.succeed(&self.segment_id);
                 return;
             }
+            // It is asked for again by whoever needs it, and the store is the one to wait for.
+            AofError::Cold(error) if error.is_outage() => backoff.succeed(&self.segment_id),
             // Its own bytes are damaged. It stays where it is, for repair.
             AofError::Corrupt(_) => backoff.give_up(self.segment_id),
             _ => backoff.fail(self.segment_id, self.tiers.coordinator.now_ms()),

@@ -15,6 +15,7 @@ use super::cold::{ColdChunks, ColdTier, ReachStore, recover};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::lanes::Lane;
+use super::outage;
 use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use crate::error::{AofError, Result};
@@ -126,7 +127,14 @@ impl StreamTiers {
 
     /// Why the object store does not get what it should, if so.
     pub(super) fn cold_error(&self) -> Option<String> {
-        self.cold_errors.lock().values().next().cloned()
+        let cold = self.coordinator.cold();
+        let outage = cold.and_then(|cold| Some((cold.outage()?, cold.probe_ms())));
+        match outage {
+            Some((outage, probe_ms)) => {
+                Some(outage::describe(&outage, probe_ms, self.coordinator.now_ms()))
+            }
+            None => self.cold_errors.lock().values().next().cloned(),
+        }
     }
 
     /// The object store, or why there is none.

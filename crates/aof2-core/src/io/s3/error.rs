@@ -76,7 +76,7 @@ fn kind_of_answer(status: u16, code: &str) -> (ObjectErrorKind, Option<bool>) {
         | "TokenRefreshRequired"
         | "RequestExpired"
         | "RequestTimeTooSkewed" => return (Kind::Denied, Some(true)),
-        "NoSuchBucket" => return (Kind::Unavailable, Some(false)),
+        "NoSuchBucket" => return (Kind::NoSuchBucket, None),
         "SlowDown"
         | "SlowDownRead"
         | "SlowDownWrite"

@@ -17,15 +17,15 @@ use crate::{AppendOptions, RetentionPolicy};
 const SEGMENT: u64 = 64 << 10;
 const RETRY_MS: u64 = 1_000;
 
-struct Machine {
-    sim: SimStorage,
-    bucket: SimBucket,
-    coordinator: Arc<Coordinator>,
-    streams: Vec<(Arc<Stream>, Arc<StreamTiers>)>,
+pub(super) struct Machine {
+    pub(super) sim: SimStorage,
+    pub(super) bucket: SimBucket,
+    pub(super) coordinator: Arc<Coordinator>,
+    pub(super) streams: Vec<(Arc<Stream>, Arc<StreamTiers>)>,
 }
 
 impl Machine {
-    fn new(names: &[&str], change: impl FnOnce(&mut TierConfig)) -> Self {
+    pub(super) fn new(names: &[&str], change: impl FnOnce(&mut TierConfig)) -> Self {
         let (sim, bucket) = (SimStorage::new(), SimBucket::new());
         let cold = ColdConfig {
             retries_max: 0,
@@ -66,7 +66,7 @@ impl Machine {
     }
 
     /// Gives every stream so many more sealed segments, and compresses them.
-    fn seal_segments(&self, count: usize) {
+    pub(super) fn seal_segments(&self, count: usize) {
         for (stream, _) in &self.streams {
             for i in 0..count {
                 stream.append_now(&vec![i as u8; 2_000], &AppendOptions::default()).unwrap();
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// Segments of a stream in the bucket.
-    fn stored(&self, at: usize) -> usize {
+    pub(super) fn stored(&self, at: usize) -> usize {
         let stream_id = self.streams[at].0.identity.stream_id.to_string();
         let keys = self.bucket.objects().into_keys();
         keys.filter(|key| key.ends_with(".zst") && key.contains(&stream_id)).count()

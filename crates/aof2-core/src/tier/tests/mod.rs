@@ -3,6 +3,7 @@
 
 mod archive;
 mod cold_plan;
+mod outage;
 mod scrub;
 mod world;
 

@@ -86,6 +86,7 @@ impl ColdJob {
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
         let Self { task, cold, stream, tiers } = &self;
+        tiers.coordinator.had_turn(&tiers.cold_turn);
         let outcome = match *task {
             ColdTask::Settle => settle_once(cold, stream, tiers),
             ColdTask::Chunks => {
@@ -133,7 +134,9 @@ impl ColdJob {
             AofError::Corrupt(_) | AofError::LastCopy(_) | AofError::InvalidConfig { .. } => {
                 backoff.give_up(*task);
             }
-            _ => backoff.fail(*task, tiers.coordinator.now_ms()),
+            error => {
+                backoff.fail_for(*task, tiers.coordinator.now_ms(), outage::pause_max_ms(error))
+            }
         }
         tiers.counters.cold_failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, stream = %stream.identity.name, ?task, "the cold tier failed");

@@ -66,11 +66,7 @@ impl Coordinator {
     pub(super) fn plan_cold_at(&self, now_ms: u64) -> ColdPlan {
         let Some(cold) = self.cold() else { return ColdPlan { jobs: Vec::new(), next_ms: None } };
         let mut streams = self.open_streams();
-        if !streams.is_empty() {
-            let turn = self.cold_turn.fetch_add(1, Ordering::Relaxed);
-            let first = turn % streams.len();
-            streams.rotate_left(first);
-        }
+        streams.sort_by_key(|(_, tiers)| tiers.cold_turn.load(Ordering::Relaxed));
         let mut tasks = Tasks {
             streams: &streams,
             now_ms,

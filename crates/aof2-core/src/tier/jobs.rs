@@ -63,6 +63,9 @@ impl Job {
 
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
+        if self.kind == Kind::Compress {
+            self.tiers.coordinator.had_turn(&self.tiers.compress_turn);
+        }
         let outcome = match self.kind {
             Kind::Evict => Self::evict_now(&self.stream, &self.tiers, self.segment_id),
             Kind::Hydrate => self.hydrate_now(),

@@ -27,6 +27,18 @@ pub(super) fn is_outage(error: &AofError, cold: &ColdTier) -> bool {
     }
 }
 
+/// What fails although the store answers, and may fail for everybody, is tried again at
+/// least this often: a store that can be read but not written, as while it starts.
+const PAUSE_MS_MAX: u64 = 10_000;
+
+/// How long the pause after a failure may be, however often it failed before.
+pub(super) fn pause_max_ms(error: &AofError) -> u64 {
+    match error {
+        AofError::Cold(error) if error.may_be_of_all() => PAUSE_MS_MAX,
+        _ => u64::MAX,
+    }
+}
+
 /// The outage as an operator reads it.
 pub(super) fn describe(outage: &Outage, probe_ms: u64, now_ms: u64) -> String {
     let Outage { since_ms, cause, .. } = outage;

@@ -50,6 +50,10 @@ pub(crate) struct StreamTiers {
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
     pub(super) scrub: ScrubState,
+    /// When its segments were compressed for the object store last, and when something was
+    /// done there: see [`Coordinator::had_turn`].
+    pub(super) compress_turn: AtomicU64,
+    pub(super) cold_turn: AtomicU64,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
     /// The compressed file that is uploaded next, if that was verified.
     pub(super) verified: Mutex<Option<Verified>>,
@@ -85,6 +89,8 @@ impl StreamTiers {
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
             scrub: ScrubState::default(),
+            compress_turn: AtomicU64::new(0),
+            cold_turn: AtomicU64::new(0),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             verified: Mutex::default(),
             cold_running: Mutex::default(),

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::config::ColdConfig;
-use super::error::{ObjectError, ObjectErrorKind};
+use super::error::{ObjectError, ObjectErrorKind, ObjectOp};
 use crate::io::Clock;
 
 /// How long the first probe may take. One that takes longer doubles it, up to the limit of
@@ -49,8 +49,10 @@ struct State {
     /// Failures since the last answer, and when the first of them was.
     failures: u32,
     failing_since_ms: u64,
-    /// Requests that were answered, for operations to see whether others are.
+    /// Requests that were answered, and those of them that change something: operations
+    /// see whether others like them are.
     answers: u64,
+    writes: u64,
     presence: Presence,
     is_probing: bool,
     probe_due_ms: u64,
@@ -175,15 +177,16 @@ impl Availability {
         (state.outages, state.probes)
     }
 
-    /// How many requests were answered so far.
-    pub(super) fn answers(&self) -> u64 {
-        self.state.lock().answers
+    /// How many requests like this one were answered so far.
+    pub(super) fn answers(&self, op: ObjectOp) -> u64 {
+        self.state.lock().answers_like(op)
     }
 
     /// The store answered a request, whatever it said.
-    pub(super) fn answered(&self) {
+    pub(super) fn answered(&self, op: ObjectOp) {
         let mut state = self.state.lock();
         state.answers += 1;
+        state.writes += u64::from(is_write(op));
         self.back(&mut state);
     }
 
@@ -215,13 +218,15 @@ impl Availability {
         }
     }
 
-    /// An operation has no try left. If nothing was answered since it failed first, that
-    /// may be the store's doing and not the object's.
-    pub(super) fn gave_up(&self, error: &ObjectError, answers_before: u64) {
+    /// An operation has no try left. If nothing like it was answered since it failed first,
+    /// that may be the store's doing and not the object's: says whether so.
+    pub(super) fn gave_up(&self, error: &ObjectError, answers_before: u64) -> bool {
         let mut state = self.state.lock();
-        if state.answers == answers_before {
+        let is_alone = state.answers_like(error.op) == answers_before;
+        if is_alone {
             self.doubt(&mut state, error);
         }
+        is_alone
     }
 
     fn doubt(&self, state: &mut State, error: &ObjectError) {
@@ -233,7 +238,16 @@ impl Availability {
     }
 }
 
+/// A store that can be read may still be unable to write.
+fn is_write(op: ObjectOp) -> bool {
+    !matches!(op, ObjectOp::Head | ObjectOp::Get | ObjectOp::List | ObjectOp::MultipartList)
+}
+
 impl State {
+    fn answers_like(&self, op: ObjectOp) -> u64 {
+        if is_write(op) { self.writes } else { self.answers }
+    }
+
     fn outage(&self) -> Outage {
         Outage {
             since_ms: self.failing_since_ms,
@@ -263,7 +277,8 @@ impl ProbeTurn<'_> {
             state.outages += 1;
             availability.changed.notify_waiters();
             tracing::warn!(
-                cause = state.cause, probe_ms = availability.probe_ms,
+                cause = state.cause,
+                probe_ms = availability.probe_ms,
                 "the object store does not answer; one request asks whether it is back"
             );
         }

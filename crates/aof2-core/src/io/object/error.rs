@@ -137,6 +137,7 @@ pub struct ObjectError {
     is_retryable: bool,
     is_of_store: bool,
     is_outage: bool,
+    is_alone: bool,
 }
 
 /// What a request gives.
@@ -169,6 +170,7 @@ impl ObjectError {
             is_retryable,
             is_of_store,
             is_outage: false,
+            is_alone: false,
         }
     }
 
@@ -180,10 +182,11 @@ impl ObjectError {
         self
     }
 
-    /// Says that the store does not answer anybody.
+    /// Says whether the store answers nobody, and whether it answered nothing like it.
     #[must_use]
-    pub(super) fn outage(mut self, is_outage: bool) -> Self {
+    pub(super) fn blame_store(mut self, is_outage: bool, is_alone: bool) -> Self {
         self.is_outage = is_outage;
+        self.is_alone = is_alone;
         self
     }
 
@@ -216,6 +219,12 @@ impl ObjectError {
     /// and not before.
     pub fn is_outage(&self) -> bool {
         self.is_outage
+    }
+
+    /// Whether nothing like it was answered while it was tried: the store is there, but may
+    /// be unable to do such things.
+    pub fn may_be_of_all(&self) -> bool {
+        self.is_alone
     }
 
     /// Whether the request may have been carried out all the same.

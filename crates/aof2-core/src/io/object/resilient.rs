@@ -185,7 +185,7 @@ impl ResilientStore {
         let shared = &*self.shared;
         let deadline = Instant::now() + Duration::from_millis(shared.config.operation_timeout_ms);
         let mut retries = 0;
-        // What others were answered before this failed first.
+        // What others like it were answered before this failed first.
         let mut answers_before = None;
         loop {
             let Failure { error, is_sent } =
@@ -197,7 +197,8 @@ impl ResilientStore {
             if !is_sent && retries == 0 {
                 return Err(error);
             }
-            let answers_before = *answers_before.get_or_insert_with(|| shared.availability.answers());
+            let answers_before =
+                *answers_before.get_or_insert_with(|| shared.availability.answers(op));
             let wait = self.backoff(retries, error.retry_after_ms);
             let is_last = !is_worth_repeating(&error)
                 || retries >= shared.config.retries_max
@@ -206,10 +207,10 @@ impl ResilientStore {
                 return Err(error);
             }
             if is_last {
-                shared.availability.gave_up(&error, answers_before);
+                let is_alone = shared.availability.gave_up(&error, answers_before);
                 let is_outage = self.find_outage(deadline).await.is_some();
                 if !(is_outage && is_continued(op)) || Instant::now() >= deadline {
-                    return Err(error.outage(is_outage));
+                    return Err(error.blame_store(is_outage, is_alone));
                 }
             } else {
                 tracing::debug!(%error, ?wait, "trying again");
@@ -261,7 +262,7 @@ impl ResilientStore {
         shared.counters.answer(op, start.elapsed(), is_failure);
         match &answer {
             Err(error) if error.is_of_store() => shared.availability.failed(error),
-            _ => shared.availability.answered(),
+            _ => shared.availability.answered(op),
         }
         answer.map_err(|error| Failure { error, is_sent: true })
     }
@@ -406,7 +407,7 @@ fn held_back(op: ObjectOp, key: &str, outage: &Outage, wait: Duration) -> Object
     let detail = format!("not sent: the store does not answer; {}", outage.cause);
     ObjectError::new(ObjectErrorKind::Unavailable, op, key, &detail)
         .retry_after_ms(u64::try_from(wait.as_millis()).ok())
-        .outage(true)
+        .blame_store(true, true)
 }
 
 /// A finish that found damaged parts will find them again.

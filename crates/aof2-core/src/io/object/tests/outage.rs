@@ -65,8 +65,7 @@ fn an_object_that_fails_is_not_a_store_that_is_down() {
             let error = put(&store, "logs/bad", &bytes(1)).await.unwrap_err();
             assert!(!error.is_outage() && !is_down(&store), "{error}");
             let (bad, good) = (bytes(1), bytes(2));
-            let both =
-                tokio::join!(put(&store, "logs/bad", &bad), put(&store, "logs/good", &good));
+            let both = tokio::join!(put(&store, "logs/bad", &bad), put(&store, "logs/good", &good));
             assert!(both.0.is_err() && both.1.is_ok());
         }
         assert_eq!(store.metrics().outages, 0);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -90,7 +91,8 @@ def test_what_is_not_there_is_told(bucket: str, tmp_path: Path) -> None:
         aof2.open("s3://no-such-bucket-here/logs/events")
     error = refused.value
     assert isinstance(error, OSError)
-    assert error.kind in ("not_found", "unavailable", "denied")
+    assert (error.kind, error.errno) == ("no_such_bucket", errno.ENOENT)
+    assert "there is no such bucket; create it" in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.kind, again.key, again.errno) == (
         str(error),

@@ -31,6 +31,8 @@ where
             let retry_after_s = retry_after.and_then(|value| value.parse::<u64>().ok());
             let error = new(kind, detail.trim_end_matches([':', ' ']))
                 .retry_after_ms(retry_after_s.map(|s| s.saturating_mul(1000)));
+            // Somebody else is at the same key: no trouble of the store.
+            let error = if status == 409 { error.of_key() } else { error };
             match is_retryable {
                 Some(is_retryable) => error.retryable(is_retryable),
                 None => error,

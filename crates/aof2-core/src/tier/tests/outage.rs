@@ -24,6 +24,13 @@ fn defaults(config: &mut TierConfig) {
     config.retry_ms_max = TierConfig::default().retry_ms_max;
 }
 
+/// The same with pauses after a failure that nobody would live to see the end of.
+fn no_second_try(config: &mut TierConfig) {
+    defaults(config);
+    config.retry_ms = 3_600_000;
+    config.retry_ms_max = 3_600_000;
+}
+
 fn go_away(machine: &Machine) {
     machine.bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
 }
@@ -53,7 +60,7 @@ fn stored(machine: &Machine) -> [usize; 4] {
 
 #[test]
 fn a_store_that_is_back_gets_the_segments_of_every_log_at_once() {
-    let machine = Machine::new(&LOGS, defaults);
+    let machine = Machine::new(&LOGS, no_second_try);
     live(&machine, 1_000);
     machine.seal_segments(3);
     go_away(&machine);
@@ -129,10 +136,7 @@ fn what_concerns_an_object_has_pauses_of_its_own() {
 /// A store that answers and cannot write, as some do while they start.
 #[test]
 fn a_store_that_can_write_again_is_written_to_soon() {
-    let machine = Machine::new(&LOGS, |config| {
-        defaults(config);
-        config.retry_ms_max = 3_600_000;
-    });
+    let machine = Machine::new(&LOGS, no_second_try);
     live(&machine, 1_000);
     machine.seal_segments(2);
     machine.bucket.fail_when(|call| {
@@ -192,7 +196,7 @@ fn a_store_that_is_down_and_not_needed_is_not_asked() {
 #[test]
 fn what_could_not_be_fetched_is_fetched_when_the_store_is_back() {
     let machine = Machine::new(&["a"], |config| {
-        defaults(config);
+        no_second_try(config);
         config.warm_bytes = Some(1);
     });
     live(&machine, 1_000);

@@ -205,6 +205,10 @@ def test_commands_take_an_address(s3_server: S3Server, bucket: str, tmp_path: Pa
     missing = run("cat", f"s3://{bucket}/logs/nothing")
     assert missing.returncode == 2
     assert "events" in missing.stderr
+    missing = run("cat", "s3://no-such-bucket-here/logs/events")
+    assert missing.returncode == 2
+    assert "no such bucket; create it" in missing.stderr
+    assert "network" not in missing.stderr
     damaged = segments[1]["path"].removeprefix("s3:/")
     assert s3_server.request("DELETE", damaged).status < 300
     done = run("restore", url, str(tmp_path / "partly"))

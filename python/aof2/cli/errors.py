@@ -207,7 +207,7 @@ def _of_store(error: Any) -> Failure:
             hint = "the credentials are looked for where the AWS tools look for them"
             return Failure(ExitCode.NOT_PERMITTED, kind, str(error), hint, details)
         case "no_such_bucket":
-            hint = "create the bucket, or correct the address and AOF2_COLD_ENDPOINT"
+            hint = "the address names the bucket, AOF2_COLD_ENDPOINT the store"
             return Failure(ExitCode.NOT_FOUND, kind, str(error), hint, details)
         case "not_found":
             hint = "check the bucket and the address"

@@ -78,7 +78,7 @@ fn a_store_that_is_back_gets_the_segments_of_every_log_at_once() {
 /// Four busy logs, and a store that is away for one to four of every ten seconds.
 #[test]
 fn archiving_keeps_up_though_the_store_comes_and_goes() {
-    let machine = Machine::new(&LOGS, defaults);
+    let machine = Machine::new(&LOGS, no_second_try);
     let mut sealed = 0;
     for second in 0..200_u64 {
         let (round, moment) = (second / 10, second % 10);

@@ -178,8 +178,8 @@ class ColdError(Error, OSError):
     """The object store did not do what it was asked to."""
 
     kind: str
-    """"not_found", "denied", "throttled", "unavailable", "timeout", "corrupt", "exists" or
-    "invalid_request"."""
+    """"not_found", "no_such_bucket", "denied", "throttled", "unavailable", "timeout",
+    "corrupt", "exists" or "invalid_request"."""
     operation: str
     """What it was asked for: "get", "put", "list", …"""
     key: str
@@ -189,6 +189,7 @@ class ColdError(Error, OSError):
         super().__init__(message)
         numbers = {
             "not_found": _errno.ENOENT,
+            "no_such_bucket": _errno.ENOENT,
             "denied": _errno.EACCES,
             "exists": _errno.EEXIST,
             "throttled": _errno.EAGAIN,

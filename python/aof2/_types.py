@@ -310,6 +310,12 @@ class ColdStatus:
     """Bytes of objects sent."""
     requests_per_gb: float
     """Requests per gigabyte sent or received."""
+    down_since_ms: int | None
+    """When the store stopped answering, milliseconds since the epoch; None while it answers."""
+    outages: int
+    """How often it stopped answering."""
+    probes: int
+    """How often it was asked whether it is there: nothing else is sent while it is not."""
     capabilities: dict[str, bool] | None
     """What the endpoint turned out to do, once it was asked."""
     error: str | None

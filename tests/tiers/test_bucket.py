@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -90,7 +91,8 @@ def test_what_is_not_there_is_told(bucket: str, tmp_path: Path) -> None:
         aof2.open("s3://no-such-bucket-here/logs/events")
     error = refused.value
     assert isinstance(error, OSError)
-    assert error.kind in ("not_found", "unavailable", "denied")
+    assert (error.kind, error.errno) == ("no_such_bucket", errno.ENOENT)
+    assert "there is no such bucket; create it" in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.kind, again.key, again.errno) == (
         str(error),
@@ -205,6 +207,10 @@ def test_commands_take_an_address(s3_server: S3Server, bucket: str, tmp_path: Pa
     missing = run("cat", f"s3://{bucket}/logs/nothing")
     assert missing.returncode == 2
     assert "events" in missing.stderr
+    missing = run("cat", "s3://no-such-bucket-here/logs/events")
+    assert missing.returncode == 2
+    assert "no such bucket; create it" in missing.stderr
+    assert "network" not in missing.stderr
     damaged = segments[1]["path"].removeprefix("s3:/")
     assert s3_server.request("DELETE", damaged).status < 300
     done = run("restore", url, str(tmp_path / "partly"))

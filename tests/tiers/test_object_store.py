@@ -291,16 +291,16 @@ def test_unfinished_uploads_are_aborted_after(
 def test_a_server_that_is_down_is_left_alone(
     connect: Connect, proxy: FaultProxy, small: Path
 ) -> None:
-    client = connect(proxy.endpoint, breaker_failures=4, breaker_open_ms=600_000)
+    client = connect(proxy.endpoint, breaker_failures=4, probe_ms=600_000)
     proxy.plan(Fault(Kind.REFUSE, count=1000))
     failed = client.call("put", "logs/a", small)
     assert (failed["kind"], failed["reason"]) == ("Unavailable", 3)
     before = proxy.hits(Kind.REFUSE)
-    assert before == 4
+    assert before == 4 + 1  # tries, and the probe
     assert client.call("put", "logs/a", small)["kind"] == "Unavailable"
     assert proxy.hits(Kind.REFUSE) == before
     metrics = client.ok("metrics")
-    assert (metrics["breaker"], metrics["breaker_opened"]) == ("Open", 1)
+    assert (metrics["is_down"], metrics["outages"], metrics["probes"]) == (True, 1, 1)
 
 
 def test_nobody_listens(connect: Connect, small: Path) -> None:
@@ -333,6 +333,9 @@ def test_wrong_credentials_are_denied_and_not_shown(connect: Connect, env: dict[
         assert (answer["kind"], answer["reason"]) == ("Denied", 2)
         for secret in ("wrong-secret", SECRET_ACCESS_KEY):
             assert secret not in answer["error"]
+    # Refused is not down: nobody is kept waiting.
+    metrics = client.ok("metrics")
+    assert (metrics["is_down"], metrics["outages"], metrics["probes"]) == (False, 0, 0)
 
 
 def test_credentials_come_from_the_standard_chain(connect: Connect, small: Path) -> None:

@@ -63,7 +63,7 @@ async fn open() -> Result<ResilientStore, Box<dyn Error>> {
             "backoff_ms" => config.backoff_ms = value.parse()?,
             "backoff_ms_max" => config.backoff_ms_max = value.parse()?,
             "breaker_failures" => config.breaker_failures = value.parse()?,
-            "breaker_open_ms" => config.breaker_open_ms = value.parse()?,
+            "probe_ms" => config.probe_ms = value.parse()?,
             other => return Err(format!("there is no field {other}").into()),
         }
     }
@@ -164,12 +164,13 @@ fn metrics_fields(store: &ResilientStore) -> String {
     }
     format!(
         "{out}\"bytes_in\": {}, \"bytes_out\": {}, \"uploads_recognised\": {}, \
-         \"breaker\": \"{:?}\", \"breaker_opened\": {}, \"in_flight\": {}",
+         \"is_down\": {}, \"outages\": {}, \"probes\": {}, \"in_flight\": {}",
         metrics.bytes_in,
         metrics.bytes_out,
         metrics.uploads_recognised,
-        metrics.breaker,
-        metrics.breaker_opened,
+        metrics.down_since_ms.is_some(),
+        metrics.outages,
+        metrics.probes,
         metrics.in_flight
     )
 }

@@ -126,6 +126,8 @@ fn a_bucket_that_is_down_delays_archiving_and_nothing_else() {
     let refused = manager.open(config(&root));
     assert!(matches!(refused, Err(AofError::Cold(_))), "{refused:?}");
     bucket.clear_faults();
+    // Known to be down, it is not asked again before the next probe is due.
+    eventually("the store", || manager.open(config(&root)).is_ok_and(|log| log.close().is_ok()));
     let log = manager.open(config(&root)).unwrap();
     append(&log, 0..10);
     bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));

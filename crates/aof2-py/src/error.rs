@@ -127,6 +127,7 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
 fn cold_kind(kind: ObjectErrorKind) -> &'static str {
     match kind {
         ObjectErrorKind::NotFound => "not_found",
+        ObjectErrorKind::NoSuchBucket => "no_such_bucket",
         ObjectErrorKind::Exists => "exists",
         ObjectErrorKind::Denied => "denied",
         ObjectErrorKind::Throttled => "throttled",

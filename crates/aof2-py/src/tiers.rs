@@ -515,6 +515,9 @@ fn cold_status<'py>(py: Python<'py>, cold: &ColdStatus) -> Built<'py> {
         .set("bytes_in", requests.bytes_in)?
         .set("bytes_out", requests.bytes_out)?
         .set("requests_per_gb", requests.per_gb())?
+        .set("down_since_ms", requests.down_since_ms)?
+        .set("outages", requests.outages)?
+        .set("probes", requests.probes)?
         .set("capabilities", capabilities.transpose()?)?
         .set("error", cold.error.as_deref())?
         .build("ColdStatus")

@@ -222,6 +222,9 @@ def _of_store(error: Any) -> Failure:
         case "denied":
             hint = "the credentials are looked for where the AWS tools look for them"
             return Failure(ExitCode.NOT_PERMITTED, kind, str(error), hint, details)
+        case "no_such_bucket":
+            hint = "the address names the bucket, AOF2_COLD_ENDPOINT the store"
+            return Failure(ExitCode.NOT_FOUND, kind, str(error), hint, details)
         case "not_found":
             hint = "check the bucket and the address"
             return Failure(ExitCode.NOT_FOUND, kind, str(error), hint, details)

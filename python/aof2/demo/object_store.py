@@ -136,10 +136,14 @@ def signed_request(
 
 @dataclass
 class S3Server:
-    """A running server. Use it as a context manager."""
+    """A running server. Use it as a context manager.
+
+    Stopped and started again, it listens where it did and has what it had.
+    """
 
     data_dir: Path
     port: int = 0
+    ports: list[int] = field(default_factory=list, repr=False)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -167,7 +171,8 @@ class S3Server:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "s3.json"
         config.write_text(json.dumps(self._identities()))
-        ports = iter(free_ports(9))
+        self.ports = self.ports or free_ports(9)
+        ports = iter(self.ports)
         self.port = next(ports)
         # Sockets of the system's path length limit stay below the data only if it is short.
         command = [
@@ -255,7 +260,7 @@ class S3Server:
         return (self.data_dir / "weed.log").read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
-        """End it."""
+        """End it; what it holds stays."""
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)

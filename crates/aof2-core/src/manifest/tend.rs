@@ -18,7 +18,7 @@ impl Manifest {
     pub fn tend(&self) -> Result<Option<Duration>> {
         self.commit_if_due()?;
         self.rotate_if_due()?;
-        self.upload_due(self.uploader.lock().clone())?;
+        self.upload_due(self.uploader.lock().clone(), true)?;
         self.snapshot_if_due();
         self.retain(self.uploader.lock().clone())?;
         Ok(self.next_due(self.next_upload_ms()))
@@ -37,13 +37,14 @@ impl Manifest {
     }
 
     /// Uploads sealed chunks, and removes old ones that the store has. Says how long
-    /// nothing will be due; `None` until another chunk is sealed.
+    /// nothing will be due; `None` until another chunk is sealed. Whoever calls knows when
+    /// the store is worth another try: a store that refused a chunk is asked again at once.
     pub fn tend_store(&self) -> Result<Option<Duration>> {
         let uploader = self.uploader.lock().clone();
         if uploader.is_none() {
             return Ok(None);
         }
-        self.upload_due(uploader.clone())?;
+        self.upload_due(uploader.clone(), false)?;
         if self.config.upload_required {
             self.retain(uploader)?;
         }

@@ -47,9 +47,14 @@ enum Tried {
 }
 
 impl Manifest {
-    /// Uploads every sealed chunk that is due, oldest first. A failure of the store ends
-    /// the round: the next chunk would meet the same store.
-    pub(super) fn upload_due(&self, uploader: Option<Arc<dyn ChunkUploader>>) -> Result<()> {
+    /// Uploads every sealed chunk that is due, oldest first; with `waits` not before the
+    /// pause after a refusal is over. A failure of the store ends the round: the next chunk
+    /// would meet the same store.
+    pub(super) fn upload_due(
+        &self,
+        uploader: Option<Arc<dyn ChunkUploader>>,
+        waits: bool,
+    ) -> Result<()> {
         let Some(uploader) = uploader else { return Ok(()) };
         let mut uploads = self.tending.lock();
         let waiting: Vec<ChunkInfo> =
@@ -59,7 +64,7 @@ impl Manifest {
             let retry = uploads.retries.get(&info.chunk_index).copied();
             match retry {
                 Some(retry) if self.now_ms() < retry.due_ms && retry.is_unreadable => continue,
-                Some(retry) if self.now_ms() < retry.due_ms => break,
+                Some(retry) if waits && self.now_ms() < retry.due_ms => break,
                 _ => {}
             }
             let failures = retry.map_or(0, |retry| retry.failures);

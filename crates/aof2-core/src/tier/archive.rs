@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::cold::{ColdTier, Upload};
 use super::jobs::Job;
+use super::outage;
 use super::reconcile::{queue_delete, reconcile_once};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
@@ -36,6 +37,8 @@ pub(super) enum ColdTask {
     Start(SegmentId),
     /// An object that was let go, by segment and epoch.
     Delete(SegmentId, u32),
+    /// Asks a store that does not answer whether it is back, for all streams.
+    Probe,
 }
 
 /// A compressed file that was verified before its turn came.
@@ -86,6 +89,7 @@ impl ColdJob {
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
         let Self { task, cold, stream, tiers } = &self;
+        tiers.coordinator.had_turn(&tiers.cold_turn);
         let outcome = match *task {
             ColdTask::Reconcile => reconcile_once(cold, stream, tiers),
             ColdTask::Chunks => {
@@ -101,13 +105,17 @@ impl ColdJob {
             ColdTask::DropWarm(id) => drop_warm(cold, stream, tiers, id),
             ColdTask::Start(id) => publish_start(cold, stream, tiers, id),
             ColdTask::Delete(id, epoch) => delete(cold, stream, tiers, id, epoch),
+            ColdTask::Probe => {
+                cold.ask_if_due();
+                Ok(())
+            }
         };
         self.note(outcome);
         tiers.coordinator.ring();
     }
 
     fn note(&self, outcome: Result<()>) {
-        let Self { task, stream, tiers, .. } = self;
+        let Self { task, cold, stream, tiers } = self;
         let mut backoff = tiers.cold_backoff.lock();
         let Err(error) = outcome else {
             backoff.succeed(task);
@@ -120,6 +128,12 @@ impl ColdJob {
                 backoff.succeed(task);
                 return;
             }
+            // Due when the store is back, which is known for all streams at once.
+            error if outage::is_outage(error, cold) => {
+                backoff.succeed(task);
+                tiers.set_cold_error(*task, None);
+                return;
+            }
             // Damaged here, or refused for good.
             AofError::Corrupt(_) | AofError::LastCopy(_) | AofError::InvalidConfig { .. } => {
                 backoff.give_up(*task);
@@ -128,7 +142,9 @@ impl ColdJob {
             AofError::Fenced { .. } | AofError::Diverged(_) | AofError::NameTaken { .. } => {
                 backoff.give_up(*task);
             }
-            _ => backoff.fail(*task, tiers.coordinator.now_ms()),
+            error => {
+                backoff.fail_for(*task, tiers.coordinator.now_ms(), outage::pause_max_ms(error))
+            }
         }
         tiers.counters.cold_failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, stream = %stream.identity.name, ?task, "the cold tier failed");

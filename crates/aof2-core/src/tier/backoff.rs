@@ -33,8 +33,14 @@ impl<K: Eq + Hash + Copy> Backoff<K> {
     }
 
     pub(super) fn fail(&mut self, key: K, now_ms: u64) {
+        self.fail_for(key, now_ms, self.max_ms);
+    }
+
+    /// The same with a pause of at most so long.
+    pub(super) fn fail_for(&mut self, key: K, now_ms: u64, max_ms: u64) {
         let failure = self.failed.entry(key).or_insert(Failure { count: 0, due_ms: 0 });
-        let pause = self.base_ms.saturating_mul(1 << failure.count.min(20)).min(self.max_ms);
+        let doubled = self.base_ms.saturating_mul(1 << failure.count.min(20));
+        let pause = doubled.min(self.max_ms).min(max_ms);
         failure.count = failure.count.saturating_add(1);
         failure.due_ms = now_ms.saturating_add(pause);
     }
@@ -74,6 +80,8 @@ mod tests {
         assert_eq!((backoff.next_due_ms(100), backoff.next_due_ms(300)), (Some(300), None));
         backoff.fail(1, 300);
         assert_eq!(backoff.next_due_ms(300), Some(600));
+        backoff.fail_for(1, 600, 50);
+        assert_eq!(backoff.next_due_ms(600), Some(650));
         backoff.succeed(&1);
         assert!(backoff.is_due(&1, 0) && backoff.next_due_ms(0).is_none());
         backoff.give_up(1);

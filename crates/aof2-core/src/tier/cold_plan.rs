@@ -10,6 +10,7 @@ use super::archive::{ColdJob, ColdTask};
 use super::coordinator::Coordinator;
 use super::stream::StreamTiers;
 use crate::format::{ColdKey, SegmentId};
+use crate::io::object::Outage;
 use crate::log::Stream;
 
 /// Deletes of one stream in one plan. A plan is made for every few jobs, and retention
@@ -33,6 +34,9 @@ struct Tasks<'a> {
     now_ms: u64,
     due: Vec<(usize, ColdTask)>,
     next_ms: Option<u64>,
+    /// Whether the store does not answer, and then the first stream that waits for it.
+    outage: Option<Outage>,
+    waits: Option<usize>,
 }
 
 impl Tasks<'_> {
@@ -40,10 +44,20 @@ impl Tasks<'_> {
     fn add(&mut self, at: usize, task: ColdTask, from_ms: u64) {
         let Some((_, tiers)) = self.streams.get(at) else { return };
         let due_ms = from_ms.max(tiers.cold_backoff.lock().due_ms(&task));
-        if due_ms <= self.now_ms {
+        if due_ms <= self.now_ms && self.outage.is_some() && task.needs_store() {
+            self.waits.get_or_insert(at);
+        } else if due_ms <= self.now_ms {
             self.due.push((at, task));
         } else if due_ms != u64::MAX {
             self.next_ms = Some(self.next_ms.map_or(due_ms, |next_ms| next_ms.min(due_ms)));
+        }
+    }
+
+    /// One for all streams, while any of them waits for the store. A look at that time
+    /// finds a store that others found to be back, too.
+    fn add_probe(&mut self) {
+        if let (Some(outage), Some(at)) = (&self.outage, self.waits) {
+            self.add(at, ColdTask::Probe, outage.probe_due_ms);
         }
     }
 }
@@ -52,17 +66,21 @@ impl Coordinator {
     pub(super) fn plan_cold_at(&self, now_ms: u64) -> ColdPlan {
         let Some(cold) = self.cold() else { return ColdPlan { jobs: Vec::new(), next_ms: None } };
         let mut streams = self.open_streams();
-        if !streams.is_empty() {
-            let turn = self.cold_turn.fetch_add(1, Ordering::Relaxed);
-            let first = turn % streams.len();
-            streams.rotate_left(first);
-        }
-        let mut tasks = Tasks { streams: &streams, now_ms, due: Vec::new(), next_ms: None };
+        streams.sort_by_key(|(_, tiers)| tiers.cold_turn.load(Ordering::Relaxed));
+        let mut tasks = Tasks {
+            streams: &streams,
+            now_ms,
+            due: Vec::new(),
+            next_ms: None,
+            outage: cold.outage(),
+            waits: None,
+        };
         self.warm_to_drop(&mut tasks);
         let urgent = tasks.due.len();
         for at in 0..streams.len() {
             self.stream_tasks(at, &mut tasks);
         }
+        tasks.add_probe();
         let Tasks { due, next_ms, .. } = tasks;
         let (urgent, rest) = due.split_at(urgent);
         let in_turn = one_of_each(rest);

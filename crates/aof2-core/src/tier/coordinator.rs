@@ -7,7 +7,7 @@
 //! asked for the plan: a few at a time on blocking threads by the manager's tasks, one by
 //! one by a simulation.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -32,8 +32,8 @@ pub(crate) struct Coordinator {
     cold: Option<Arc<ColdTier>>,
     streams: Mutex<Vec<Weak<StreamTiers>>>,
     pub(super) bells: Bells,
-    /// Which stream comes first in the next plan for the object store.
-    pub(super) cold_turn: AtomicUsize,
+    /// Jobs that were begun, of all streams: whose turn it is.
+    turns: AtomicU64,
     /// Whether readers hold what should leave; nobody rings when they let go.
     is_held_back: AtomicBool,
 }
@@ -45,7 +45,8 @@ impl Coordinator {
     /// With the object store that the configuration names.
     pub(crate) fn new(config: TierConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         config.validate()?;
-        let cold = config.cold.as_ref().map(ColdTier::open).transpose()?;
+        let open = |cold| ColdTier::open_with(cold, Arc::clone(&clock));
+        let cold = config.cold.as_ref().map(open).transpose()?;
         Ok(Self::assemble(config, clock, cold))
     }
 
@@ -56,7 +57,8 @@ impl Coordinator {
         store: Arc<dyn ObjectStore>,
     ) -> Result<Arc<Self>> {
         config.validate()?;
-        let cold = config.cold.as_ref().map(|cold| ColdTier::on(store, cold)).transpose()?;
+        let on = |cold| ColdTier::on_with(store, cold, Arc::clone(&clock));
+        let cold = config.cold.as_ref().map(on).transpose()?;
         Ok(Self::assemble(config, clock, cold))
     }
 
@@ -71,7 +73,7 @@ impl Coordinator {
             cold,
             streams: Mutex::default(),
             bells: Bells::default(),
-            cold_turn: AtomicUsize::new(0),
+            turns: AtomicU64::new(0),
             is_held_back: AtomicBool::new(false),
         })
     }
@@ -92,6 +94,12 @@ impl Coordinator {
         self.streams.lock().retain(|weak| !std::ptr::eq(weak.as_ptr(), tiers));
         // What it used is free for the others.
         self.ring();
+    }
+
+    /// Writes down that a stream had its turn. The next plan begins with the stream whose
+    /// last turn was longest ago.
+    pub(super) fn had_turn(&self, last_turn: &AtomicU64) {
+        last_turn.store(self.turns.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     fn live(&self) -> Vec<Arc<StreamTiers>> {
@@ -193,10 +201,15 @@ impl Coordinator {
         leaving: &[(usize, SegmentId)],
         jobs: &mut Vec<Job>,
     ) {
+        // One segment of every stream, then another: one that is written faster than it is
+        // compressed must not keep the others from being archived.
+        let mut in_turn = Vec::new();
         for (at, (stream, tiers)) in streams.iter().enumerate() {
             if self.is_stale(stream) {
                 jobs.push(Job::seal(stream, tiers));
             }
+            let mut rank = 0;
+            let last_turn = tiers.compress_turn.load(Ordering::Relaxed);
             let backoff = tiers.backoff.lock();
             for entry in stream.table.snapshot() {
                 let id = entry.meta.segment_id;
@@ -205,10 +218,13 @@ impl Coordinator {
                     && entry.damage.is_none()
                     && entry.away_copies().is_empty();
                 if is_new && !leaving.contains(&(at, id)) && backoff.is_due(&id, now_ms) {
-                    jobs.push(Job::compress(stream, tiers, id));
+                    in_turn.push(((rank, last_turn, at), Job::compress(stream, tiers, id)));
+                    rank += 1;
                 }
             }
         }
+        in_turn.sort_by_key(|(turn, _)| *turn);
+        jobs.extend(in_turn.into_iter().map(|(_, job)| job));
     }
 
     /// Whether the segment that is being written waits too long to be archived.

@@ -63,6 +63,9 @@ impl Job {
 
     /// Does it. Failures are counted, recorded in the manifest and tried again later.
     pub(crate) fn run(self) {
+        if self.kind == Kind::Compress {
+            self.tiers.coordinator.had_turn(&self.tiers.compress_turn);
+        }
         let outcome = match self.kind {
             Kind::Evict => Self::evict_now(&self.stream, &self.tiers, self.segment_id),
             Kind::Hydrate => self.hydrate_now(),
@@ -164,6 +167,8 @@ impl Job {
                 backoff.succeed(&self.segment_id);
                 return;
             }
+            // It is asked for again by whoever needs it, and the store is the one to wait for.
+            AofError::Cold(error) if error.is_outage() => backoff.succeed(&self.segment_id),
             // Its own bytes are damaged. It stays where it is, for repair.
             AofError::Corrupt(_) => backoff.give_up(self.segment_id),
             _ => backoff.fail(self.segment_id, self.tiers.coordinator.now_ms()),

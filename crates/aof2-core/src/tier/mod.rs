@@ -16,6 +16,7 @@ mod coordinator;
 mod handle;
 mod jobs;
 mod lanes;
+mod outage;
 mod pins;
 mod plan;
 mod reader;

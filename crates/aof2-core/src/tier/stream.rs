@@ -15,6 +15,7 @@ use super::cold::{ColdChunks, ColdTier, ReachStore};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::lanes::Lane;
+use super::outage;
 use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use super::writer::Writer;
@@ -50,6 +51,10 @@ pub(crate) struct StreamTiers {
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(super) counters: TierCounters,
     pub(super) scrub: ScrubState,
+    /// When its segments were compressed for the object store last, and when something was
+    /// done there: see [`Coordinator::had_turn`].
+    pub(super) compress_turn: AtomicU64,
+    pub(super) cold_turn: AtomicU64,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
     /// The compressed file that is uploaded next, if that was verified.
     pub(super) verified: Mutex<Option<Verified>>,
@@ -92,6 +97,8 @@ impl StreamTiers {
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
             scrub: ScrubState::default(),
+            compress_turn: AtomicU64::new(0),
+            cold_turn: AtomicU64::new(0),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
             verified: Mutex::default(),
             cold_running: Mutex::default(),
@@ -135,7 +142,14 @@ impl StreamTiers {
 
     /// Why the object store does not get what it should, if so.
     pub(super) fn cold_error(&self) -> Option<String> {
-        self.cold_errors.lock().values().next().cloned()
+        let cold = self.coordinator.cold();
+        let outage = cold.and_then(|cold| Some((cold.outage()?, cold.probe_ms())));
+        match outage {
+            Some((outage, probe_ms)) => {
+                Some(outage::describe(&outage, probe_ms, self.coordinator.now_ms()))
+            }
+            None => self.cold_errors.lock().values().next().cloned(),
+        }
     }
 
     /// The object store, or why there is none.

@@ -20,7 +20,7 @@ pub fn cold() -> ColdConfig {
     ColdConfig {
         backoff_ms: 1,
         backoff_ms_max: 5,
-        breaker_open_ms: 5,
+        probe_ms: 5,
         ..ColdConfig::new("s3://bucket/some/prefix")
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 
+use super::availability::Outage;
 use super::body::ObjectBody;
 use super::config::ColdConfig;
 use super::counters::ObjectMetrics;
@@ -20,7 +21,7 @@ use super::error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
 use super::resilient::ResilientStore;
 use super::store::{Capabilities, ObjectEntry, ObjectHead, ObjectMeta, ObjectStore, PutOutcome};
 use crate::error::{AofError, Result};
-use crate::io::ForkStamp;
+use crate::io::{Clock, ForkStamp};
 
 /// Threads that carry requests: one signs and checks while the other waits.
 const WORKER_THREADS: usize = 2;
@@ -53,20 +54,30 @@ impl<T> Coming<T> {
 }
 
 impl BlockingStore {
-    /// Any store, with the limits of a configuration.
-    pub fn new(store: Arc<dyn ObjectStore>, config: &ColdConfig) -> Result<Self> {
-        Self::on(runtime()?, store, config)
+    /// Any store, with the limits of a configuration. The clock tells when a store that
+    /// does not answer is asked again.
+    pub fn new(
+        store: Arc<dyn ObjectStore>,
+        config: &ColdConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        Self::on(runtime()?, store, config, clock)
     }
 
-    fn on(runtime: Runtime, store: Arc<dyn ObjectStore>, config: &ColdConfig) -> Result<Self> {
-        let store = ResilientStore::new(store, config)?;
+    fn on(
+        runtime: Runtime,
+        store: Arc<dyn ObjectStore>,
+        config: &ColdConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let store = ResilientStore::with_clock(store, config, clock)?;
         Ok(Self { store, runtime: Some(runtime), fork: ForkStamp::now() })
     }
 
     /// The bucket that a configuration and the environment name. Sends no request to it;
     /// where credentials come from a service, asks that.
     #[cfg(feature = "s3")]
-    pub fn open(config: ColdConfig) -> Result<Self> {
+    pub fn open(config: ColdConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         let runtime = runtime()?;
         let (say, answer) = sync_channel(1);
         runtime.spawn(async move {
@@ -74,12 +85,12 @@ impl BlockingStore {
         });
         let store = answer.recv().map_err(|_| AofError::Closed)??;
         let config = store.config().clone();
-        Self::on(runtime, Arc::new(store), &config)
+        Self::on(runtime, Arc::new(store), &config, clock)
     }
 
     /// Without the feature `s3` there is nothing to open.
     #[cfg(not(feature = "s3"))]
-    pub fn open(_config: ColdConfig) -> Result<Self> {
+    pub fn open(_config: ColdConfig, _clock: Arc<dyn Clock>) -> Result<Self> {
         Err(AofError::InvalidConfig {
             field: "cold",
             reason: "this program was built without the cargo feature s3".into(),
@@ -89,6 +100,22 @@ impl BlockingStore {
     /// What was asked of the store so far.
     pub fn metrics(&self) -> ObjectMetrics {
         self.store.metrics()
+    }
+
+    /// The outage, while the store is known not to answer.
+    pub fn outage(&self) -> Option<Outage> {
+        self.store.outage()
+    }
+
+    /// Asks a store that does not answer whether it is back, if that is due.
+    pub fn ask_if_due(&self) {
+        let store = self.store.clone();
+        let asked = self.start(ObjectOp::Probe, "", async move {
+            store.ask_if_due().await;
+            Ok(())
+        });
+        // What came of it is what `outage` says.
+        let _ = asked.wait();
     }
 
     /// What is assumed or known of the endpoint.

@@ -177,11 +177,13 @@ pub struct ColdConfig {
     pub backoff_ms: u64,
     /// Longest wait between tries. 10 s by default.
     pub backoff_ms_max: u64,
-    /// Failures in a row after which no request is sent for a while. 10 by default:
-    /// more than one operation's tries, so that one bad object does not stop all.
+    /// Failures in a row after which it is doubted that the store answers anybody, and a
+    /// probe decides. 10 by default: more than one operation's tries, so that one bad
+    /// object does not make all others wait.
     pub breaker_failures: u32,
-    /// How long none is sent; then one tries. 15 s by default.
-    pub breaker_open_ms: u64,
+    /// How often a store that does not answer is asked whether it is back; no other
+    /// request is sent meanwhile. 1 s by default: little to ask, and soon enough.
+    pub probe_ms: u64,
 }
 
 impl ColdConfig {
@@ -203,7 +205,7 @@ impl ColdConfig {
             backoff_ms: 100,
             backoff_ms_max: 10_000,
             breaker_failures: 10,
-            breaker_open_ms: 15_000,
+            probe_ms: 1_000,
         }
     }
 
@@ -265,8 +267,8 @@ impl ColdConfig {
                 "must be at least backoff_ms, which must not be 0",
             ));
         }
-        if self.breaker_failures == 0 || self.breaker_open_ms == 0 {
-            return Err(invalid("breaker_failures", "and breaker_open_ms must not be 0"));
+        if self.breaker_failures == 0 || self.probe_ms == 0 {
+            return Err(invalid("breaker_failures", "and probe_ms must not be 0"));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::breaker::BreakerState;
 use super::error::ObjectOp;
 
 /// Figures of one kind of request.
@@ -33,10 +32,13 @@ pub struct ObjectMetrics {
     pub uploads_recognised: u64,
     /// Requests in flight now.
     pub in_flight: u64,
-    /// What the circuit breaker lets through now.
-    pub breaker: BreakerState,
-    /// How often it opened.
-    pub breaker_opened: u64,
+    /// Since when the store does not answer, milliseconds since the epoch; `None` while
+    /// it does.
+    pub down_since_ms: Option<u64>,
+    /// How often it stopped answering.
+    pub outages: u64,
+    /// How often it was asked whether it is there.
+    pub probes: u64,
 }
 
 impl ObjectMetrics {

@@ -80,8 +80,11 @@ impl fmt::Display for ObjectOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ObjectErrorKind {
-    /// There is no such object, upload or bucket.
+    /// There is no such object or upload.
     NotFound,
+    /// There is no such bucket: the store answers, and will go on saying so until somebody
+    /// creates it.
+    NoSuchBucket,
     /// The key is taken, by other bytes than the ones to be stored.
     Exists,
     /// The credentials are missing, refused or expired.
@@ -103,6 +106,7 @@ impl ObjectErrorKind {
     const fn describe(self) -> &'static str {
         match self {
             Self::NotFound => "not found",
+            Self::NoSuchBucket => "there is no such bucket; create it, or correct its address",
             Self::Exists => "the key is taken by other bytes",
             Self::Denied => "access denied; check the credentials and the bucket's policy",
             Self::Throttled => "the store asks for fewer requests",
@@ -131,6 +135,9 @@ pub struct ObjectError {
     /// How long the store asks to be left alone.
     pub retry_after_ms: Option<u64>,
     is_retryable: bool,
+    is_of_store: bool,
+    is_outage: bool,
+    is_alone: bool,
 }
 
 /// What a request gives.
@@ -149,8 +156,38 @@ impl ObjectError {
                 | ObjectErrorKind::Timeout
                 | ObjectErrorKind::Corrupt
         );
+        let is_of_store = matches!(
+            kind,
+            ObjectErrorKind::Throttled | ObjectErrorKind::Unavailable | ObjectErrorKind::Timeout
+        );
         let detail = detail.chars().filter(|c| !c.is_control()).take(DETAIL_LEN_MAX).collect();
-        Self { kind, op, key: key.to_owned(), detail, retry_after_ms: None, is_retryable }
+        Self {
+            kind,
+            op,
+            key: key.to_owned(),
+            detail,
+            retry_after_ms: None,
+            is_retryable,
+            is_of_store,
+            is_outage: false,
+            is_alone: false,
+        }
+    }
+
+    /// Says that it concerns this key alone, where the kind does not tell: somebody else
+    /// is at it.
+    #[must_use]
+    pub fn of_key(mut self) -> Self {
+        self.is_of_store = false;
+        self
+    }
+
+    /// Says whether the store answers nobody, and whether it answered nothing like it.
+    #[must_use]
+    pub(super) fn blame_store(mut self, is_outage: bool, is_alone: bool) -> Self {
+        self.is_outage = is_outage;
+        self.is_alone = is_alone;
+        self
     }
 
     /// Says whether another try can help where the kind alone does not tell:
@@ -173,6 +210,23 @@ impl ObjectError {
         self.is_retryable
     }
 
+    /// Whether it may be the store as a whole that fails, and not what was asked of it.
+    pub fn is_of_store(&self) -> bool {
+        self.is_of_store
+    }
+
+    /// Whether the store was found to answer nobody: another try is due when it is back,
+    /// and not before.
+    pub fn is_outage(&self) -> bool {
+        self.is_outage
+    }
+
+    /// Whether nothing like it was answered while it was tried: the store is there, but may
+    /// be unable to do such things.
+    pub fn may_be_of_all(&self) -> bool {
+        self.is_alone
+    }
+
     /// Whether the request may have been carried out all the same.
     pub fn may_be_carried_out(&self) -> bool {
         matches!(self.kind, ObjectErrorKind::Unavailable | ObjectErrorKind::Timeout)
@@ -183,7 +237,7 @@ impl ObjectError {
         match self.kind {
             ObjectErrorKind::Denied => ReasonCode::AUTH,
             ObjectErrorKind::Unavailable => ReasonCode::UNAVAILABLE,
-            ObjectErrorKind::NotFound => ReasonCode::MISSING,
+            ObjectErrorKind::NotFound | ObjectErrorKind::NoSuchBucket => ReasonCode::MISSING,
             _ => ReasonCode::TRANSIENT,
         }
     }

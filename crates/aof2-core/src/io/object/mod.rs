@@ -3,16 +3,16 @@
 //! [`ObjectStore`] is the trait: each of its required methods is one request. The
 //! implementations are `io::s3` (feature `s3`) and [`SimBucket`](super::sim::SimBucket),
 //! a model that fails on demand. [`ResilientStore`] wraps either and is what the
-//! rest of the crate uses: retries with backoff and jitter, a circuit breaker, a
-//! deadline for every operation, a bound on requests in flight, multipart uploads,
+//! rest of the crate uses: retries with backoff and jitter, one probe for a store that
+//! does not answer, a deadline for every operation, a bound on requests in flight, multipart uploads,
 //! and uploads whose answer was lost recognised as done.
 //!
 //! Keys are whole keys inside the bucket, with the prefix. An object, once there,
 //! is never written again: [`ObjectStore::put_new`] creates or refuses.
 
+mod availability;
 mod blocking;
 mod body;
-mod breaker;
 mod config;
 mod counters;
 mod error;
@@ -25,9 +25,9 @@ mod store;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub use availability::Outage;
 pub use blocking::{BlockingStore, Coming};
 pub use body::ObjectBody;
-pub use breaker::BreakerState;
 pub use config::{ColdConfig, ColdUrl, Sse};
 pub use counters::{ObjectMetrics, OpMetrics};
 pub use error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};

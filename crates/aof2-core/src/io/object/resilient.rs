@@ -1,5 +1,7 @@
 //! The store that the rest of the crate uses: every request with a deadline, a
-//! bounded number of tries, a turn among those in flight, and a count.
+//! bounded number of tries, a turn among those in flight, and a count. While the store
+//! answers nobody ([`Availability`]), no operation is begun, and those that were begun wait
+//! for it as long as their tries last.
 //!
 //! What was asked for is done once however often it is tried. Reads, listings and
 //! deletes may be repeated as they are. An upload is a conditional create, so that
@@ -15,10 +17,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::availability::{Availability, Entry, Outage, ProbeTurn};
 use super::body::ObjectBody;
-use super::breaker::{Breaker, HeldBack};
 use super::config::ColdConfig;
 use super::counters::{Counters, ObjectMetrics};
 use super::error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
@@ -28,11 +30,15 @@ use super::store::{
 };
 use crate::error::Result;
 use crate::format::Crc64;
+use crate::io::{Clock, SystemClock};
 
 /// Uploads that arrived damaged or vanished are begun anew this often.
 const RESTARTS_MAX: u32 = 3;
 /// Bytes read at once when an object is checked after its upload.
 const CHECK_LEN: u64 = 8 << 20;
+
+/// What a probe asks about, below the prefix.
+const PROBE_NAME: &str = ".probe/answers";
 
 /// A store that keeps trying. Clones share everything.
 #[derive(Clone, Debug)]
@@ -45,7 +51,9 @@ pub(super) struct Shared {
     pub store: Arc<dyn ObjectStore>,
     pub config: ColdConfig,
     permits: Semaphore,
-    breaker: Breaker,
+    availability: Availability,
+    /// What a probe asks about; there need be nothing.
+    probe_key: String,
     pub counters: Counters,
     jitter: AtomicU64,
 }
@@ -53,24 +61,38 @@ pub(super) struct Shared {
 /// Why a try ended without an answer.
 struct Failure {
     error: ObjectError,
-    /// No request was sent, and none will be for a while.
-    is_held_back: bool,
+    /// Whether a request was sent.
+    is_sent: bool,
 }
 
 impl ResilientStore {
     /// Wraps a store with the limits of a configuration.
     pub fn new(store: Arc<dyn ObjectStore>, config: &ColdConfig) -> Result<Self> {
-        Self::with_seed(store, config, RandomState::new().hash_one(0))
+        Self::with_clock(store, config, Arc::new(SystemClock))
+    }
+
+    /// The same with another clock for the pauses between probes.
+    pub fn with_clock(
+        store: Arc<dyn ObjectStore>,
+        config: &ColdConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        Self::with_seed(store, config, clock, RandomState::new().hash_one(0))
     }
 
     /// The same with chosen jitter, for runs that must repeat.
-    pub fn with_seed(store: Arc<dyn ObjectStore>, config: &ColdConfig, seed: u64) -> Result<Self> {
+    pub fn with_seed(
+        store: Arc<dyn ObjectStore>,
+        config: &ColdConfig,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Result<Self> {
         config.validate()?;
-        let breaker_open = Duration::from_millis(config.breaker_open_ms);
         let shared = Shared {
             store,
             permits: Semaphore::new(config.concurrency_max),
-            breaker: Breaker::new(config.breaker_failures, breaker_open),
+            availability: Availability::new(config, clock),
+            probe_key: config.location()?.key(PROBE_NAME),
             counters: Counters::default(),
             jitter: AtomicU64::new(seed),
             config: config.clone(),
@@ -82,11 +104,72 @@ impl ResilientStore {
     pub fn metrics(&self) -> ObjectMetrics {
         let shared = &self.shared;
         let idle = shared.permits.available_permits();
+        let (outages, probes) = shared.availability.counts();
         ObjectMetrics {
             in_flight: shared.config.concurrency_max.saturating_sub(idle) as u64,
-            breaker: shared.breaker.state(),
-            breaker_opened: shared.breaker.opened_count(),
+            down_since_ms: self.outage().map(|outage| outage.since_ms),
+            outages,
+            probes,
             ..shared.counters.snapshot()
+        }
+    }
+
+    /// The outage, while the store is known not to answer.
+    pub fn outage(&self) -> Option<Outage> {
+        self.shared.availability.outage()
+    }
+
+    /// Asks a store that does not answer whether it is back, if that is due.
+    pub async fn ask_if_due(&self) {
+        if let Entry::Probe(turn) = self.shared.availability.enter() {
+            self.ask(turn).await;
+        }
+    }
+
+    /// One cheap request, to find out whether the store answers.
+    async fn ask(&self, turn: ProbeTurn<'_>) {
+        let (shared, key) = (&*self.shared, &*self.shared.probe_key);
+        let (op, start) = (ObjectOp::Head, Instant::now());
+        shared.counters.request(op, false, 0);
+        let limit = start + Duration::from_millis(turn.timeout_ms);
+        let answer = timeout_at(limit, shared.store.head(key)).await;
+        let answer = answer.unwrap_or_else(|_| Err(no_answer(op, key, start)));
+        shared.counters.answer(op, start.elapsed(), answer.is_err());
+        let failure = answer.err().filter(ObjectError::is_of_store);
+        turn.verdict(failure.as_ref());
+    }
+
+    /// Whether the store is there, as far as that is known; in doubt it is found out.
+    async fn find_outage(&self, deadline: Instant) -> Option<(Outage, Duration)> {
+        let availability = &self.shared.availability;
+        loop {
+            let changed = availability.changed();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let is_late = match availability.enter() {
+                Entry::Open => return None,
+                Entry::Down(outage, wait) => return Some((outage, wait)),
+                Entry::Probe(turn) => timeout_at(deadline, self.ask(turn)).await.is_err(),
+                Entry::Doubt => timeout_at(deadline, changed).await.is_err(),
+            };
+            if is_late {
+                return availability.outage().map(|outage| (outage, Duration::ZERO));
+            }
+        }
+    }
+
+    /// Returns when a request may be sent, or why none may.
+    async fn admit(&self, op: ObjectOp, key: &str, deadline: Instant) -> ObjectResult<()> {
+        loop {
+            let changed = self.shared.availability.changed();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let Some((outage, wait)) = self.find_outage(deadline).await else { return Ok(()) };
+            let until = deadline.min(Instant::now() + wait);
+            if !is_continued(op) || Instant::now() >= deadline {
+                return Err(held_back(op, key, &outage, wait));
+            }
+            let _ = timeout_at(until, changed).await;
         }
     }
 
@@ -99,28 +182,47 @@ impl ResilientStore {
         sent_len: u64,
         request: impl Fn() -> ObjectFuture<'a, T>,
     ) -> ObjectResult<(T, u32)> {
-        let deadline =
-            Instant::now() + Duration::from_millis(self.shared.config.operation_timeout_ms);
+        let shared = &*self.shared;
+        let deadline = Instant::now() + Duration::from_millis(shared.config.operation_timeout_ms);
         let mut retries = 0;
+        // What others like it were answered before this failed first.
+        let mut answers_before = None;
         loop {
-            let failure =
+            let Failure { error, is_sent } =
                 match self.attempt(op, key, sent_len, retries > 0, deadline, &request).await {
                     Ok(answer) => return Ok((answer, retries)),
                     Err(failure) => failure,
                 };
-            let error = failure.error;
-            let wait = self.backoff(retries, error.retry_after_ms);
-            if failure.is_held_back
-                || !is_worth_repeating(&error)
-                || retries >= self.shared.config.retries_max
-                || Instant::now() + wait >= deadline
-            {
+            // What was begun goes on for as long as its tries last: the store may be back.
+            if !is_sent && retries == 0 {
                 return Err(error);
             }
-            tracing::debug!(%error, ?wait, "trying again");
-            sleep(wait).await;
-            retries += 1;
+            let answers_before =
+                *answers_before.get_or_insert_with(|| shared.availability.answers(op));
+            let wait = self.backoff(retries, error.retry_after_ms);
+            let is_last = !is_worth_repeating(&error)
+                || retries >= shared.config.retries_max
+                || Instant::now() + wait >= deadline;
+            if is_last && !(is_sent && error.is_of_store()) {
+                return Err(error);
+            }
+            if is_last {
+                let is_alone = shared.availability.gave_up(&error, answers_before);
+                let is_outage = self.find_outage(deadline).await.is_some();
+                if !(is_outage && is_continued(op)) || Instant::now() >= deadline {
+                    return Err(error.blame_store(is_outage, is_alone));
+                }
+            } else {
+                tracing::debug!(%error, ?wait, "trying again");
+                self.pause(wait).await;
+                retries += 1;
+            }
         }
+    }
+
+    /// Waits so long, or until a store that was away is back.
+    async fn pause(&self, wait: Duration) {
+        let _ = timeout(wait, self.shared.availability.returned()).await;
     }
 
     async fn attempt<'a, T>(
@@ -133,19 +235,18 @@ impl ResilientStore {
         request: &impl Fn() -> ObjectFuture<'a, T>,
     ) -> std::result::Result<T, Failure> {
         let shared = &*self.shared;
-        let held_back = |kind, detail: &str| Failure {
-            error: ObjectError::new(kind, op, key, detail),
-            is_held_back: true,
+        let unsent = |error| Failure { error, is_sent: false };
+        let _permit = loop {
+            self.admit(op, key, deadline).await.map_err(unsent)?;
+            let Ok(Ok(permit)) = timeout_at(deadline, shared.permits.acquire()).await else {
+                let detail = "too many requests are in flight";
+                return Err(unsent(ObjectError::new(ObjectErrorKind::Timeout, op, key, detail)));
+            };
+            // Whoever waited for a turn may have waited for others to fail.
+            if shared.availability.is_open() {
+                break permit;
+            }
         };
-        let Ok(Ok(_permit)) = timeout_at(deadline, shared.permits.acquire()).await else {
-            return Err(held_back(ObjectErrorKind::Timeout, "too many requests are in flight"));
-        };
-        let pass = shared.breaker.enter().map_err(|HeldBack { wait, cause }| {
-            let detail = format!("not tried for a while, after many failures in a row; {cause}");
-            let mut failure = held_back(ObjectErrorKind::Unavailable, &detail);
-            failure.error.retry_after_ms = u64::try_from(wait.as_millis()).ok();
-            failure
-        })?;
         shared.counters.request(op, is_retry, sent_len);
         let start = Instant::now();
         let limit = match op {
@@ -153,19 +254,17 @@ impl ResilientStore {
             ObjectOp::Probe => deadline,
             _ => deadline.min(start + Duration::from_millis(shared.config.request_timeout_ms)),
         };
-        let answer = timeout_at(limit, request()).await.unwrap_or_else(|_| {
-            let detail = format!("waited {} ms", start.elapsed().as_millis());
-            Err(ObjectError::new(ObjectErrorKind::Timeout, op, key, &detail))
-        });
+        let answer = timeout_at(limit, request()).await;
+        let answer = answer.unwrap_or_else(|_| Err(no_answer(op, key, start)));
         let is_failure = answer
             .as_ref()
             .is_err_and(|e| !matches!(e.kind, ObjectErrorKind::NotFound | ObjectErrorKind::Exists));
         shared.counters.answer(op, start.elapsed(), is_failure);
         match &answer {
-            Err(error) if error.may_be_carried_out() => pass.failed(error),
-            _ => pass.succeeded(),
+            Err(error) if error.is_of_store() => shared.availability.failed(error),
+            _ => shared.availability.answered(op),
         }
-        answer.map_err(|error| Failure { error, is_held_back: false })
+        answer.map_err(|error| Failure { error, is_sent: true })
     }
 
     /// Doubles with every retry, and is a random half of that, so that clients that
@@ -290,6 +389,25 @@ impl ResilientStore {
         let detail = "what was stored is not what was sent; it is removed";
         Err(ObjectError::new(ObjectErrorKind::Corrupt, ObjectOp::Put, key, detail))
     }
+}
+
+/// What must not begin anew because of an outage: the parts that were sent before it are
+/// not sent again.
+fn is_continued(op: ObjectOp) -> bool {
+    matches!(op, ObjectOp::MultipartPart | ObjectOp::MultipartFinish)
+}
+
+fn no_answer(op: ObjectOp, key: &str, start: Instant) -> ObjectError {
+    let detail = format!("waited {} ms", start.elapsed().as_millis());
+    ObjectError::new(ObjectErrorKind::Timeout, op, key, &detail)
+}
+
+/// A request that is not sent because no other was answered.
+fn held_back(op: ObjectOp, key: &str, outage: &Outage, wait: Duration) -> ObjectError {
+    let detail = format!("not sent: the store does not answer; {}", outage.cause);
+    ObjectError::new(ObjectErrorKind::Unavailable, op, key, &detail)
+        .retry_after_ms(u64::try_from(wait.as_millis()).ok())
+        .blame_store(true, true)
 }
 
 /// A finish that found damaged parts will find them again.

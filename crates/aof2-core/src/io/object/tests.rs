@@ -1,6 +1,8 @@
 //! The resilient store over the model bucket: whatever fails, what was asked for is
 //! done once.
 
+mod outage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use super::*;
 use crate::format::crc64;
 use crate::format::manifest::ReasonCode;
 use crate::io::sim::{BucketFault, SimBucket, SimStorage};
-use crate::io::{OpenMode, Storage};
+use crate::io::{Clock, OpenMode, Storage};
 
 const MIB: u64 = 1 << 20;
 
@@ -20,7 +22,26 @@ fn config() -> ColdConfig {
 }
 
 fn store(bucket: &SimBucket) -> ResilientStore {
-    ResilientStore::with_seed(Arc::new(bucket.clone()), &config(), 1).unwrap()
+    store_with(bucket, &config())
+}
+
+fn store_with(bucket: &SimBucket, config: &ColdConfig) -> ResilientStore {
+    let clock = Arc::new(RuntimeClock(tokio::time::Instant::now()));
+    ResilientStore::with_seed(Arc::new(bucket.clone()), config, clock, 1).unwrap()
+}
+
+/// Time as the runtime has it, which a test may let jump.
+#[derive(Debug)]
+struct RuntimeClock(tokio::time::Instant);
+
+impl Clock for RuntimeClock {
+    fn now_ns(&self) -> u64 {
+        1_700_000_000_000_000_000 + self.0.elapsed().as_nanos() as u64
+    }
+
+    fn ticks(&self) -> Option<u64> {
+        None
+    }
 }
 
 fn bytes(len: u64) -> Bytes {
@@ -227,60 +248,12 @@ fn uploads_that_nobody_finished_are_aborted_below_the_prefix_only() {
 }
 
 #[test]
-fn a_store_that_is_down_is_left_alone_and_found_again() {
-    run(async {
-        let bucket = SimBucket::new();
-        bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
-        let config = ColdConfig { breaker_failures: 4, retries_max: 9, ..config() };
-        let store = ResilientStore::with_seed(Arc::new(bucket.clone()), &config, 1).unwrap();
-        assert_eq!(store.head("a").await.unwrap_err().kind, ObjectErrorKind::Unavailable);
-        assert_eq!((bucket.calls(), store.metrics().breaker), (4, BreakerState::Open));
-
-        // Open: nothing is sent, and the error says how long.
-        let error = store.head("a").await.unwrap_err();
-        assert_eq!(bucket.calls(), 4);
-        assert!(error.retry_after_ms.is_some_and(|ms| ms > 0 && ms <= config.breaker_open_ms));
-        assert!(error.is_retryable());
-        assert!(error.detail.contains("head of \"a\" in the cold tier failed"), "{error}");
-
-        // Half open: one request, and open again.
-        tokio::time::advance(Duration::from_millis(config.breaker_open_ms)).await;
-        assert_eq!(store.metrics().breaker, BreakerState::HalfOpen);
-        store.head("a").await.unwrap_err();
-        assert_eq!((bucket.calls(), store.metrics().breaker), (5, BreakerState::Open));
-
-        // One that is dropped without an answer decides nothing.
-        tokio::time::advance(Duration::from_millis(config.breaker_open_ms)).await;
-        bucket.clear_faults();
-        bucket.fail_at(5, BucketFault::HangBefore);
-        let hanging = tokio::time::timeout(Duration::from_millis(1), store.head("a")).await;
-        assert!(hanging.is_err());
-        assert_eq!(store.metrics().breaker, BreakerState::HalfOpen);
-        assert_eq!(store.head("a").await.unwrap(), None);
-        assert_eq!(store.metrics().breaker, BreakerState::Closed);
-        assert_eq!(store.metrics().breaker_opened, 2);
-    });
-}
-
-#[test]
-fn refusals_are_told_at_once_and_do_not_open_the_breaker() {
-    let bucket = SimBucket::new();
-    bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Denied)));
-    let store = store(&bucket);
-    for _ in 0..20 {
-        let error = run(put(&store, "logs/a", &bytes(1))).unwrap_err();
-        assert_eq!(error.kind, ObjectErrorKind::Denied);
-    }
-    assert_eq!((bucket.calls(), store.metrics().breaker), (20, BreakerState::Closed));
-}
-
-#[test]
 fn every_operation_ends_by_its_deadline() {
     run(async {
         let bucket = SimBucket::new();
         bucket.fail_when(|_| Some(BucketFault::HangBefore));
         let config = ColdConfig { breaker_failures: 1000, retries_max: 100, ..config() };
-        let store = ResilientStore::with_seed(Arc::new(bucket.clone()), &config, 1).unwrap();
+        let store = store_with(&bucket, &config);
         let start = tokio::time::Instant::now();
         let error = store.get_range("logs/a", 0..1).await.unwrap_err();
         assert_eq!(error.kind, ObjectErrorKind::Timeout);
@@ -295,7 +268,7 @@ fn requests_in_flight_are_bounded() {
         let bucket = SimBucket::new();
         bucket.fail_when(|_| Some(BucketFault::HangBefore));
         let config = ColdConfig { concurrency_max: 3, ..config() };
-        let store = ResilientStore::with_seed(Arc::new(bucket.clone()), &config, 1).unwrap();
+        let store = store_with(&bucket, &config);
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..10 {
             let store = store.clone();

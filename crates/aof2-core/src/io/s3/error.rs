@@ -31,6 +31,8 @@ where
             let retry_after_s = retry_after.and_then(|value| value.parse::<u64>().ok());
             let error = new(kind, detail.trim_end_matches([':', ' ']))
                 .retry_after_ms(retry_after_s.map(|s| s.saturating_mul(1000)));
+            // Somebody else is at the same key: no trouble of the store.
+            let error = if status == 409 { error.of_key() } else { error };
             match is_retryable {
                 Some(is_retryable) => error.retryable(is_retryable),
                 None => error,
@@ -76,7 +78,7 @@ fn kind_of_answer(status: u16, code: &str) -> (ObjectErrorKind, Option<bool>) {
         | "TokenRefreshRequired"
         | "RequestExpired"
         | "RequestTimeTooSkewed" => return (Kind::Denied, Some(true)),
-        "NoSuchBucket" => return (Kind::Unavailable, Some(false)),
+        "NoSuchBucket" => return (Kind::NoSuchBucket, None),
         "SlowDown"
         | "SlowDownRead"
         | "SlowDownWrite"

@@ -12,8 +12,9 @@ use crate::format::{
 };
 use crate::io::object::{
     BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectMeta,
-    ObjectMetrics, ObjectResult, ObjectStore, PutOutcome,
+    ObjectMetrics, ObjectResult, ObjectStore, Outage, PutOutcome,
 };
+use crate::io::{Clock, SystemClock};
 use crate::log::ArchivedObject;
 use crate::segment::ArtifactSource;
 
@@ -46,14 +47,28 @@ pub(crate) struct Upload {
 impl ColdTier {
     /// The bucket that a configuration names, the environment's overrides included.
     pub(crate) fn open(config: &ColdConfig) -> Result<Arc<Self>> {
+        Self::open_with(config, Arc::new(SystemClock))
+    }
+
+    /// The same with the clock of its user.
+    pub(crate) fn open_with(config: &ColdConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let config = config.clone().with_env()?;
-        let store = BlockingStore::open(config.clone())?;
+        let store = BlockingStore::open(config.clone(), clock)?;
         Self::assemble(store, config)
     }
 
     /// Any store.
     pub(crate) fn on(store: Arc<dyn ObjectStore>, config: &ColdConfig) -> Result<Arc<Self>> {
-        Self::assemble(BlockingStore::new(store, config)?, config.clone())
+        Self::on_with(store, config, Arc::new(SystemClock))
+    }
+
+    /// The same with the clock of its user.
+    pub(crate) fn on_with(
+        store: Arc<dyn ObjectStore>,
+        config: &ColdConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
+        Self::assemble(BlockingStore::new(store, config, clock)?, config.clone())
     }
 
     fn assemble(store: BlockingStore, config: ColdConfig) -> Result<Arc<Self>> {
@@ -88,6 +103,21 @@ impl ColdTier {
     /// What was asked of the store so far.
     pub(crate) fn metrics(&self) -> ObjectMetrics {
         self.store.metrics()
+    }
+
+    /// The outage, while the store is known not to answer.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        self.store.outage()
+    }
+
+    /// Asks a store that does not answer whether it is back, if that is due.
+    pub(crate) fn ask_if_due(&self) {
+        self.store.ask_if_due();
+    }
+
+    /// How often that is.
+    pub(crate) fn probe_ms(&self) -> u64 {
+        self.config.probe_ms
     }
 
     /// Finds out what the endpoint can do, once.

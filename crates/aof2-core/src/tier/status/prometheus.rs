@@ -1,7 +1,7 @@
 //! The figures of the tiers as Prometheus text.
 
 use super::{ColdStatus, TierMetrics, TierStatus};
-use crate::io::object::{BreakerState, ObjectOp, OpMetrics};
+use crate::io::object::{ObjectOp, OpMetrics};
 use crate::log::PrometheusText;
 
 /// Name, help and value. A name that ends in `_total` is that of a counter, any other that
@@ -17,6 +17,7 @@ impl TierStatus {
         add(&mut text, limit.map(|max| ("warm_bytes_max", "Limit of all streams.", max as f64)));
         if let Some(cold) = &self.cold {
             add(&mut text, cold.figures(&self.metrics));
+            add(&mut text, cold.down_since());
             cold.add_requests(&mut text);
         }
         text.out
@@ -59,9 +60,9 @@ impl TierStatus {
 }
 
 impl ColdStatus {
-    fn figures(&self, m: &TierMetrics) -> [Figure; 18] {
+    fn figures(&self, m: &TierMetrics) -> [Figure; 20] {
         let sent = &self.requests;
-        let is_open = f64::from(sent.breaker != BreakerState::Closed);
+        let is_down = f64::from(sent.down_since_ms.is_some());
         [
             ("cold_segments", "Segments in the object store.", self.segments as f64),
             ("cold_bytes", "Their bytes there.", self.bytes as f64),
@@ -83,9 +84,18 @@ impl ColdStatus {
                 sent.uploads_recognised as f64,
             ),
             ("object_in_flight", "Requests in flight.", sent.in_flight as f64),
-            ("object_breaker_open", "Requests are held back.", is_open),
+            ("object_breaker_open", "The store does not answer.", is_down),
+            ("object_outages_total", "How often it stopped answering.", sent.outages as f64),
+            ("object_probes_total", "Questions whether it is back.", sent.probes as f64),
             ("object_requests_per_gb", "Requests per GB moved.", sent.per_gb()),
         ]
+    }
+
+    /// Only while there is such a time.
+    fn down_since(&self) -> Option<Figure> {
+        let since_ms = self.requests.down_since_ms?;
+        let help = "When it stopped answering.";
+        Some(("object_down_since_timestamp_seconds", help, since_ms as f64 / 1e3))
     }
 
     /// Requests by what they asked for.
@@ -170,7 +180,9 @@ mod tests {
         requests.bytes_out = 42;
         requests.uploads_recognised = 43;
         requests.in_flight = 44;
-        requests.breaker = BreakerState::Open;
+        requests.down_since_ms = Some(45_500);
+        requests.outages = 46;
+        requests.probes = 47;
         let cold = ColdStatus {
             segments: 51,
             bytes: 52,

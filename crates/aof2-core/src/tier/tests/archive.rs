@@ -147,7 +147,8 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
     }
     assert!(settled > 50);
     let status = world.tiers.status();
-    assert!(status.metrics.warm_evictions > 50 && status.metrics.cold_failures > 0, "{status:?}");
+    assert!(status.metrics.warm_evictions > 50, "{status:?}");
+    assert!(status.cold.unwrap().requests.outages > 5);
     let end = world.stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }
@@ -301,7 +302,8 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let entry = stream.sealed_entry(id).unwrap();
     stream.lose_cold(id, &stream.cold_key(&entry).unwrap()).unwrap();
     bucket.fail_when(|call| {
-        let is_answer_lost = matches!(call.op, ObjectOp::Put | ObjectOp::Head);
+        let is_answer_lost =
+            matches!(call.op, ObjectOp::Put | ObjectOp::Head) && call.key.ends_with(".zst");
         is_answer_lost.then_some(BucketFault::After(ObjectErrorKind::Timeout))
     });
     for _ in 0..20 {

@@ -18,15 +18,15 @@ use crate::{AppendOptions, RetentionPolicy};
 const SEGMENT: u64 = 64 << 10;
 const RETRY_MS: u64 = 1_000;
 
-struct Machine {
-    sim: SimStorage,
-    bucket: SimBucket,
-    coordinator: Arc<Coordinator>,
-    streams: Vec<(Arc<Stream>, Arc<StreamTiers>)>,
+pub(super) struct Machine {
+    pub(super) sim: SimStorage,
+    pub(super) bucket: SimBucket,
+    pub(super) coordinator: Arc<Coordinator>,
+    pub(super) streams: Vec<(Arc<Stream>, Arc<StreamTiers>)>,
 }
 
 impl Machine {
-    fn new(names: &[&str], change: impl FnOnce(&mut TierConfig)) -> Self {
+    pub(super) fn new(names: &[&str], change: impl FnOnce(&mut TierConfig)) -> Self {
         let (sim, bucket) = (SimStorage::new(), SimBucket::new());
         let cold = ColdConfig {
             retries_max: 0,
@@ -67,21 +67,25 @@ impl Machine {
     }
 
     /// Gives every stream so many more sealed segments, and compresses them.
-    fn seal_segments(&self, count: usize) {
-        for (stream, _) in &self.streams {
-            for i in 0..count {
-                stream.append_now(&vec![i as u8; 2_000], &AppendOptions::default()).unwrap();
-                stream.start_seal(false).unwrap();
-                stream.flush_in_background().unwrap();
-                stream.prepare_step().unwrap();
-                while stream.finalize_step().unwrap() {}
-            }
+    pub(super) fn seal_segments(&self, count: usize) {
+        for at in 0..self.streams.len() {
+            (0..count).for_each(|_| self.seal_one(at));
         }
         self.coordinator.settle();
     }
 
+    /// Gives a stream one more sealed segment.
+    pub(super) fn seal_one(&self, at: usize) {
+        let (stream, _) = &self.streams[at];
+        stream.append_now(&[7; 2_000], &AppendOptions::default()).unwrap();
+        stream.start_seal(false).unwrap();
+        stream.flush_in_background().unwrap();
+        stream.prepare_step().unwrap();
+        while stream.finalize_step().unwrap() {}
+    }
+
     /// Segments of a stream in the bucket.
-    fn stored(&self, at: usize) -> usize {
+    pub(super) fn stored(&self, at: usize) -> usize {
         let stream_id = self.streams[at].0.identity.stream_id.to_string();
         let keys = self.bucket.objects().into_keys();
         keys.filter(|key| key.ends_with(".zst") && key.contains(&stream_id)).count()
@@ -108,6 +112,33 @@ fn every_stream_gets_its_turn() {
         assert!(most - least <= 2, "{stored:?}");
     }
     assert_eq!((machine.stored(0), machine.stored(2)), (6, 6));
+}
+
+/// Somebody may look, find no free hand, and look again: that was nobody's turn.
+#[test]
+fn a_look_that_starts_nothing_costs_nobody_his_turn() {
+    let machine = Machine::new(&["a", "b"], |_| {});
+    machine.coordinator.settle_cold();
+    machine.seal_segments(6);
+    for _ in 0..6 {
+        drop(machine.coordinator.plan_cold());
+        machine.coordinator.plan_cold().into_iter().next().unwrap().run();
+    }
+    assert!(machine.stored(0) > 0 && machine.stored(1) > 0);
+}
+
+/// A stream that is written faster than it is compressed, and a quiet one.
+#[test]
+fn the_segments_of_every_stream_are_compressed_in_turn() {
+    let machine = Machine::new(&["busy", "quiet"], |_| {});
+    machine.seal_one(1);
+    for _ in 0..4 {
+        machine.seal_one(0);
+        machine.seal_one(0);
+        machine.coordinator.plan().into_iter().next().unwrap().run();
+    }
+    assert_eq!(machine.streams[1].1.status().warm_segments, 1);
+    assert!(machine.streams[0].1.status().warm_segments > 0);
 }
 
 #[test]

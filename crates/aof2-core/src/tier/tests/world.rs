@@ -28,6 +28,7 @@ pub(super) fn cold() -> ColdConfig {
         backoff_ms: 1,
         backoff_ms_max: 1,
         breaker_failures: 1_000,
+        probe_ms: 1,
         ..ColdConfig::new("s3://bucket/logs")
     }
 }

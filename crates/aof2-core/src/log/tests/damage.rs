@@ -107,12 +107,13 @@ fn every_flipped_bit_of_a_record_is_reported_where_it_is() {
     flips_are_reported(1).unwrap();
 }
 
-/// Records of another stream, byte for byte in the right place, are not ours.
+/// Records of another stream of the same name, byte for byte in the right place, are not
+/// ours.
 pub(super) fn other_streams_bytes_are_refused() -> Result<(), String> {
-    let write = |name: &str, count: u8| -> Result<(SimStorage, std::path::PathBuf), String> {
+    let write = |count: u8| -> Result<(SimStorage, std::path::PathBuf), String> {
         let sim = SimStorage::new();
-        let mut config = super::driver::config(SegmentFormat::Full);
-        config.name = Some(name.into());
+        sim.seed_random(u64::from(count));
+        let config = super::driver::config(SegmentFormat::Full);
         let storage: Arc<dyn Storage> = Arc::new(sim.clone());
         let stream = crate::log::Stream::open(config, storage, Arc::new(sim.clock().clone()))
             .map_err(|e| e.to_string())?;
@@ -125,8 +126,8 @@ pub(super) fn other_streams_bytes_are_refused() -> Result<(), String> {
         let path = segment_file(&sim);
         Ok((sim, path))
     };
-    let (ours, our_path) = write("ours", 3)?;
-    let (theirs, their_path) = write("theirs", 4)?;
+    let (ours, our_path) = write(3)?;
+    let (theirs, their_path) = write(4)?;
     let mut bytes = ours.read_file(&our_path).map_err(|e| e.to_string())?;
     let other = theirs.read_file(&their_path).map_err(|e| e.to_string())?;
     let record_4 = 64 + 3 * 96..64 + 4 * 96;

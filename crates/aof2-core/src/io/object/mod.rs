@@ -10,6 +10,7 @@
 //! Keys are whole keys inside the bucket, with the prefix. An object, once there,
 //! is never written again: [`ObjectStore::put_new`] creates or refuses.
 
+mod admission;
 mod availability;
 mod blocking;
 mod body;

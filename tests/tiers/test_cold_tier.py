@@ -146,10 +146,10 @@ def open_when_it_answers(path: Path, bucket: str) -> aof2.Aof:
     """A fault that no retry gets over is the caller's to see; nothing is lost by it."""
     for _ in range(5):
         try:
-            return open_log(path, bucket)
+            return open_log(path, bucket, recover=True)
         except aof2.Error:
             continue
-    return open_log(path, bucket)
+    return open_log(path, bucket, recover=True)
 
 
 def read_when_it_answers(log: aof2.Aof) -> list[bytes]:

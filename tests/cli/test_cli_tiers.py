@@ -209,6 +209,6 @@ def test_a_store_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -
     result = run("info", "--json", "s3://bucket/logs/events")
     assert result.code == 4
     error = result.error()
-    assert (error["kind"], error["operation"]) == ("cold_unavailable", "list")
+    assert (error["kind"], error["operation"]) == ("cold_unavailable", "head")
     assert "AOF2_COLD_ENDPOINT" in error["hint"]
     assert "DispatchFailure" not in error["message"]

@@ -163,7 +163,10 @@ fn an_object_without_its_index_a_missing_and_a_foreign_one_are_told() {
         report.problems
     );
     assert_eq!(report.problems[2].detail, "2 objects from here on are missing");
-    assert_eq!(report.problems[2].path, PathBuf::from(format!("s3://bucket/{}", keys[2])));
+    assert_eq!(
+        report.problems[2].path,
+        PathBuf::from(format!("s3://bucket/{}", keys[2].replace("-00000100.", "-*.")))
+    );
 
     let report = scrubbed(&bucket);
     let found: Vec<_> = report.findings.iter().map(|f| (f.segment_id, &*f.problem)).collect();
@@ -198,7 +201,7 @@ fn what_a_writer_removes_or_replaces_meanwhile_is_no_damage() {
     let replace_the_third = |bucket: &SimBucket| {
         let key = segment_key(bucket, 2);
         let object = bucket.objects()[&key].clone();
-        bucket.insert(&key.replace("-00000000.zst", "-00000001.zst"), object.bytes, object.meta);
+        bucket.insert(&key.replace("-00000100.zst", "-00000101.zst"), object.bytes, object.meta);
         assert!(bucket.remove(&key));
     };
     let bucket = archived("events", 600);

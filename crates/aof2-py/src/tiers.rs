@@ -377,10 +377,12 @@ impl Reach<'_> {
                 ("cold_region", &self.region),
                 ("cold_path_style", &self.path_style),
                 ("cold_metadata", &self.metadata),
-                ("cold_exclusive", &self.exclusive),
             ];
-            return match given.iter().find(|(_, value)| value.is_some()) {
-                Some((name, _)) => {
+            let mut refused =
+                given.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| *name);
+            let is_exclusive = flag_or("cold_exclusive", &self.exclusive, false)?;
+            return match refused.next().or(is_exclusive.then_some("cold_exclusive")) {
+                Some(name) => {
                     Err(to_py(AofError::InvalidConfig { field: name, reason: "needs cold".into() }))
                 }
                 None => Ok(None),

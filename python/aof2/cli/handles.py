@@ -66,11 +66,18 @@ def _lock_holder(path: Path) -> int | None:
     try:
         question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        if answer[0] == fcntl.F_UNLCK:
+            return None
+        if answer[4] >= 0:
+            return int(answer[4])
+        # The kernel does not name the holder of a lock that needs no descriptor. It says
+        # itself who it is.
+        line = os.read(descriptor, 16).split(b"\n")[0]
+        return int(line) if line.isdigit() else 0
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    return None if answer[0] == fcntl.F_UNLCK else answer[4]
 
 
 def open_reader(path: str) -> "Reader":

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::address::refuse_address;
 use super::config::AofConfig;
 use super::identity;
 use super::layout::Layout;
@@ -50,6 +51,7 @@ impl Stream {
         let start = Instant::now();
         let span = tracing::info_span!("recovery", root = %config.root_dir.display());
         let _entered = span.enter();
+        refuse_address(&config.root_dir)?;
         let layout = Layout::new(&config.root_dir);
         let admit = || -> Result<_> {
             let local = identity::look_for(&*storage, &layout, &*store)?;

@@ -60,6 +60,9 @@ pub(crate) trait Archive: Send + Sync + Debug {
 
     /// An object as messages name it.
     fn name(&self, object: &ArchivedObject) -> std::path::PathBuf;
+
+    /// The object of a segment that is missing, whichever upload it was.
+    fn name_of_missing(&self, segment_id: SegmentId) -> std::path::PathBuf;
 }
 
 #[derive(Debug)]

@@ -66,7 +66,8 @@ impl Coordinator {
     pub(super) fn plan_cold_at(&self, now_ms: u64) -> ColdPlan {
         let Some(cold) = self.cold() else { return ColdPlan { jobs: Vec::new(), next_ms: None } };
         let mut streams = self.open_streams();
-        streams.sort_by_key(|(_, tiers)| tiers.cold_turn.load(Ordering::Relaxed));
+        // Read once for each: turns go on while this sorts.
+        streams.sort_by_cached_key(|(_, tiers)| tiers.cold_turn.load(Ordering::Relaxed));
         let mut tasks = Tasks {
             streams: &streams,
             now_ms,

@@ -31,11 +31,8 @@ pub fn verify_bucket_on(
 fn run(tier: &Arc<ColdTier>, name: &str, progress: Progress<'_>) -> Result<VerifyReport> {
     let found = FoundStream::find(tier, name)?;
     let derived = found.identity_or_derived();
-    let stored = match found.identity {
-        Some(identity) => Ok(Some(identity)),
-        None => tier.identity(derived.stream_id),
-    };
-    let (identity, flaw) = match stored {
+    // Of two copies, beside the segments and under the name, the name's is known already.
+    let (identity, flaw) = match tier.identity(derived.stream_id) {
         Ok(Some(stored)) if stored.stream_id == derived.stream_id => (stored, None),
         Ok(Some(stored)) => {
             (derived, Some(format!("its identity names another stream, {}", stored.stream_id)))

@@ -51,10 +51,8 @@ pub(crate) fn verify_archive(
         let oldest = archive.list()?.first().map_or(u32::MAX, |object| object.segment_id.as_u32());
         log.segments.retain(|segment| segment.facts.ends.index() >= oldest);
     }
-    let place = |segment_index: u32| {
-        let segment_id = SegmentId::from_u64(u64::from(segment_index));
-        archive.name(&ArchivedObject { segment_id, epoch: 0, len: 0 })
-    };
+    let place =
+        |segment_index: u32| archive.name_of_missing(SegmentId::from_u64(u64::from(segment_index)));
     log.check_chain(&Missing { noun: "object", place: &place });
     let mut report = log.into_report(&Layout::new(archive.url()));
     for segment in &mut report.segments {

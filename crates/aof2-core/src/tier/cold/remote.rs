@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::bucket::ColdTier;
 use super::source::ColdSource;
 use crate::error::{AofError, Result};
-use crate::format::{StreamId, StreamIdentity};
+use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::io::object::ColdUrl;
 use crate::log::{Archive, ArchivedObject};
 use crate::segment::{Artifact, ArtifactSource};
@@ -136,6 +136,11 @@ impl Archive for StreamArchive {
     fn source(&self, object: &ArchivedObject) -> Arc<dyn ArtifactSource> {
         let key = self.tier.key(self.stream_id, object.segment_id, object.epoch);
         Arc::new(ColdSource::new(Arc::clone(&self.tier), key, object.len))
+    }
+
+    fn name_of_missing(&self, segment_id: SegmentId) -> PathBuf {
+        let prefix = self.tier.stream_prefix(self.stream_id);
+        self.tier.name(&format!("{prefix}{:020}-*.zst", segment_id.as_u64()))
     }
 
     fn name(&self, object: &ArchivedObject) -> PathBuf {

@@ -211,7 +211,7 @@ impl BucketScrub<'_> {
     }
 
     fn missing(&mut self, segment_id: SegmentId) -> Result<()> {
-        let place = self.archive.name(&ArchivedObject { segment_id, epoch: 0, len: 0 });
+        let place = self.archive.name_of_missing(segment_id);
         let problem = "the object is missing".to_owned();
         self.found(segment_id.as_u64(), place.display().to_string(), problem)
     }

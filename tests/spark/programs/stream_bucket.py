@@ -21,7 +21,7 @@ def archive(first: int, end: int) -> None:
     """Add records by a writer whose directory is lost afterwards."""
     with TemporaryDirectory() as directory:
         tiers = aof2.Tiers(cold=prefix)
-        with aof2.Aof.open(Path(directory) / "clicks", tiers=tiers) as log:
+        with aof2.Aof.open(Path(directory) / "clicks", tiers=tiers, recover=True) as log:
             log.append_many([b"%d" % n for n in range(first, end)])
             log.seal()
             assert log.wait("archived", end, timeout=120), log.tiers()

@@ -190,7 +190,7 @@ impl WriterClaim {
             nonce: u64::from_str_radix(value(&mut lines, "nonce ")?, 16)
                 .map_err(|_| bad("nonce", "not a hexadecimal number"))?,
         };
-        Ok(claim)
+        canonical(claim.encode() == bytes, claim)
     }
 }
 
@@ -219,11 +219,18 @@ impl LastClaim {
     /// The claim in the file's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut lines = checked_lines(bytes, LAST_MAGIC)?;
-        Ok(Self {
+        let last = Self {
             epoch: decimal(value(&mut lines, "epoch ")?)?,
             lineage: decimal(value(&mut lines, "lineage ")?)?,
-        })
+        };
+        canonical(last.encode() == bytes, last)
     }
+}
+
+/// There is one way to write a claim: one comparison covers leading zeros, letter case,
+/// needless escapes and further lines.
+fn canonical<T>(is_same: bool, decoded: T) -> Result<T, FormatError> {
+    if is_same { Ok(decoded) } else { Err(bad("writer", "not in canonical form")) }
 }
 
 /// The lines between the first, which must be `magic`, and the checksum, which must fit.
@@ -319,9 +326,7 @@ mod tests {
             prop_assert_eq!(WriterClaim::decode(&bytes), Ok(claim));
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;
-            // Letter case of the checksum's own digits is not covered by it.
-            let same = bytes.to_ascii_lowercase() == bytes;
-            prop_assert!(!same || WriterClaim::decode(&bytes).is_err());
+            prop_assert!(WriterClaim::decode(&bytes).is_err());
         }
 
         #[test]

@@ -95,7 +95,7 @@ impl Coordinator {
     /// What a stream has for the object store.
     fn stream_tasks(&self, at: usize, tasks: &mut Tasks<'_>) {
         let Some((stream, tiers)) = tasks.streams.get(at) else { return };
-        if !tiers.is_settled() {
+        if !tiers.is_reconciled() {
             tasks.add(at, ColdTask::Reconcile, 0);
             return;
         }

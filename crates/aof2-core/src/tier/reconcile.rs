@@ -16,8 +16,8 @@ pub(super) fn reconcile_once(
     stream: &Arc<Stream>,
     tiers: &StreamTiers,
 ) -> Result<()> {
-    let _one_at_a_time = tiers.settling.lock();
-    if tiers.is_settled() {
+    let _one_at_a_time = tiers.reconciling.lock();
+    if tiers.is_reconciled() {
         return Ok(());
     }
     let claim = match tiers.writer.claim() {
@@ -35,7 +35,7 @@ pub(super) fn reconcile_once(
         queue_delete(cold, stream, &object)?;
     }
     cut(stream, claim.view.start())?;
-    tiers.set_settled();
+    tiers.set_reconciled();
     Ok(())
 }
 

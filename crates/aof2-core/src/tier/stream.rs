@@ -63,9 +63,9 @@ pub(crate) struct StreamTiers {
     /// The right to write to the bucket.
     pub(super) writer: Writer,
     /// Whether the bucket was looked at since the stream was opened.
-    settled: AtomicBool,
+    reconciled: AtomicBool,
     /// Held while it is.
-    pub(super) settling: Mutex<()>,
+    pub(super) reconciling: Mutex<()>,
     /// Reaches what an earlier writer archived.
     reach: Arc<ReachStore>,
     /// The last failure of each kind of work with the object store that still fails.
@@ -103,8 +103,8 @@ impl StreamTiers {
             verified: Mutex::default(),
             cold_running: Mutex::default(),
             writer: Writer::default(),
-            settled: AtomicBool::new(false),
-            settling: Mutex::default(),
+            reconciled: AtomicBool::new(false),
+            reconciling: Mutex::default(),
             reach,
             cold_errors: Mutex::default(),
             coordinator,
@@ -124,12 +124,12 @@ impl StreamTiers {
         self.ring();
     }
 
-    pub(super) fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
+    pub(super) fn is_reconciled(&self) -> bool {
+        self.reconciled.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_settled(&self) {
-        self.settled.store(true, Ordering::Release);
+    pub(super) fn set_reconciled(&self) {
+        self.reconciled.store(true, Ordering::Release);
     }
 
     pub(super) fn set_cold_error(&self, task: ColdTask, error: Option<String>) {

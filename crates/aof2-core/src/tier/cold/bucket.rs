@@ -297,9 +297,12 @@ impl ColdTier {
     /// Says whose objects these are.
     pub(super) fn store_identity(&self, identity: &StreamIdentity) -> Result<()> {
         let key = self.identity_key(identity.stream_id);
+        if self.store.head(&key)?.is_some() {
+            return Ok(());
+        }
         match self.put_text(&key, identity.encode()) {
             Ok(_) => Ok(()),
-            // The same log, with an identity file that was lost and made again.
+            // Another machine that opens the same log was quicker.
             Err(error) if error.kind == ObjectErrorKind::Exists => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -38,6 +38,11 @@ impl ColdTier {
         if let Some(holder) = self.load_identity(&self.key_of_name(name))? {
             return Ok(Some(holder));
         }
+        self.legacy_holder(name)
+    }
+
+    /// The log that had a name before names were kept.
+    fn legacy_holder(&self, name: &str) -> Result<Option<StreamIdentity>> {
         let legacy = self.identity(StreamId::legacy_of_name(name))?;
         Ok(legacy.filter(|identity| identity.name == name))
     }
@@ -50,11 +55,17 @@ impl ColdTier {
             holder,
             remedy: ANOTHER_NAME,
         };
-        let other = self.name_holder(&identity.name)?.map(|holder| holder.stream_id);
-        if let Some(other) = other.filter(|other| *other != identity.stream_id) {
+        let key = self.key_of_name(&identity.name);
+        let ours = identity.stream_id;
+        match self.load_identity(&key)?.map(|holder| holder.stream_id) {
+            Some(holder) if holder == ours => return Ok(()),
+            Some(holder) => return Err(refused(holder)),
+            None => {}
+        }
+        let other = self.legacy_holder(&identity.name)?.map(|holder| holder.stream_id);
+        if let Some(other) = other.filter(|other| *other != ours) {
             return Err(refused(other));
         }
-        let key = self.key_of_name(&identity.name);
         match self.put_text(&key, identity.encode()) {
             Ok(_) => Ok(()),
             Err(error) if error.kind == ObjectErrorKind::Exists => {

@@ -205,8 +205,8 @@ class NameTaken(Error, FileExistsError):
     """Another log has this name below the prefix of the object store.
 
     Nothing was changed, here or there. An empty directory gets that log back with
-    `recover=True` or `restore`; a directory with a log of its own needs another name or
-    prefix.
+    `recover=True` or `restore`, or another `name=`; a directory with a log of its own needs
+    another prefix.
     """
 
     name: str

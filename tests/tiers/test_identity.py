@@ -47,7 +47,7 @@ def test_two_logs_of_one_name_never_mix(bucket: str, tmp_path: Path) -> None:
     refused = command("upload", there, "--all", "--cold", address)
     assert refused.returncode == 1, refused
     assert "belongs to another log" in refused.stderr
-    assert "another name or another prefix" in refused.stderr
+    assert "below another prefix" in refused.stderr
     assert command("cat", there).stdout == "host2\n"
     assert command("cat", here).stdout == "host1\n"
     assert not (there / "cold").exists()

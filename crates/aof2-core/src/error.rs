@@ -90,7 +90,7 @@ impl std::fmt::Display for DivergedLog {
             f,
             "{path} has diverged from {url} at offset {offset}: here {here}, there {there}. \
              Export what is only here, move the directory away and open the log again with \
-             recover, or keep this one under another name or prefix"
+             recover, or archive this one below another prefix"
         )
     }
 }

@@ -183,7 +183,9 @@ def _of_log(error: BaseException) -> Failure:
         case aof2.Timeout() | aof2.WouldBlock():
             return Failure(ExitCode.IO, "timeout", message, "try again", details)
         case aof2.NameTaken():
-            details |= _attributes(error, "name", "url", "stream_id")
+            details |= _attributes(error, "name", "url")
+            if (stream_id := getattr(error, "stream_id", None)) is not None:
+                details["stream_id"] = f"{stream_id:016x}"
             return Failure(ExitCode.USAGE, "name_taken", message, "", details)
         case aof2.Fenced():
             details |= _attributes(error, "writer")

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::cold::{ANOTHER_NAME, Claim, ColdTier, RECOVER, claim, store_location};
+use super::cold::{ANOTHER_PREFIX, Claim, ColdTier, RECOVER, claim, store_location};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
@@ -90,7 +90,7 @@ impl StreamTiers {
         let asked = cold.reach(&name).and_then(|()| cold.name_holder(&name));
         match asked {
             Ok(Some(holder)) if holder.stream_id != local.stream_id => {
-                Err(taken(cold, name, &holder, ANOTHER_NAME))
+                Err(taken(cold, name, &holder, ANOTHER_PREFIX))
             }
             Ok(_) => Ok(Admission::Known(local)),
             Err(AofError::Cold(error)) => {

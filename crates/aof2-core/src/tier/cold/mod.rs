@@ -32,7 +32,7 @@ pub use restore::{
 pub(crate) use bucket::{ColdTier, Upload};
 pub(crate) use chunks::ColdChunks;
 pub(crate) use claim::{Claim, Claimant};
-pub(crate) use names::{ANOTHER_NAME, RECOVER};
+pub(crate) use names::{ANOTHER_PREFIX, RECOVER};
 pub(crate) use reach::ReachStore;
 pub(crate) use recover::{before_start, claim, diverged};
 pub(crate) use remote::{FoundStream, split_url};

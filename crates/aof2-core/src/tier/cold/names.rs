@@ -15,9 +15,8 @@ use crate::io::object::ObjectErrorKind;
 /// How long a log that is here waits for its bucket to answer when it is opened.
 const REACH_WAIT: Duration = Duration::from_secs(3);
 
-/// What a directory that holds another log can do.
-pub(crate) const ANOTHER_NAME: &str =
-    "open this one with another name or another prefix (name=, cold=)";
+/// What a directory that holds another log can do: it keeps the name it was created with.
+pub(crate) const ANOTHER_PREFIX: &str = "archive this one below another prefix (cold=)";
 /// What a directory that holds no log can do.
 pub(crate) const RECOVER: &str = "bring that log back with recover=True or with aof2 restore, \
      or use another name or prefix (name=, cold=)";
@@ -53,7 +52,7 @@ impl ColdTier {
             name: identity.name.clone(),
             url: self.url().to_string(),
             holder,
-            remedy: ANOTHER_NAME,
+            remedy: ANOTHER_PREFIX,
         };
         let key = self.key_of_name(&identity.name);
         let ours = identity.stream_id;

@@ -140,6 +140,11 @@ def test_a_lost_directory_comes_back_only_when_asked_for(bucket: str, tmp_path: 
 def test_recover_needs_something_to_recover_from(tmp_path: Path) -> None:
     with pytest.raises(aof2.InvalidConfig, match="recover"):
         aof2.Aof.open(tmp_path / "events", recover=True)
+    with pytest.raises(aof2.InvalidConfig, match="recover: needs a cold tier"):
+        aof2.Aof.open(tmp_path / "events", tiers=aof2.Tiers(), recover=True)
+    with aof2.AofManager(tiers=aof2.Tiers()) as manager, pytest.raises(aof2.InvalidConfig):
+        manager.open(tmp_path / "events", recover=True)
+    assert not (tmp_path / "events").exists()
 
 
 def test_a_segment_of_another_log_is_foreign(tmp_path: Path) -> None:
@@ -160,8 +165,8 @@ def test_a_segment_of_another_log_is_foreign(tmp_path: Path) -> None:
         aof2.open(paths[0])
 
 
-def test_a_clean_restart_asks_for_little(s3_server: S3Server, bucket: str, tmp_path: Path) -> None:
-    """Two puts and a few small requests, whatever the log holds; old claims go."""
+def test_old_claims_are_removed(s3_server: S3Server, bucket: str, tmp_path: Path) -> None:
+    """However often a log is opened, one claim and where it continues are left."""
     path = tmp_path / "events"
     for _ in range(3):
         with open_log(path, bucket) as log:

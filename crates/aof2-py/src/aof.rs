@@ -233,7 +233,9 @@ impl Aof {
             ));
         }
         let has_tiers = tiers.is_some() || manager.is_some_and(AofManager::has_tiers);
-        OwnTiers { hot_bytes, recover, has_tiers }.apply(&mut config, mode_given)?;
+        let own_cold = tiers.as_ref().is_some_and(|tiers| tiers.cold.is_some());
+        let has_cold = own_cold || manager.is_some_and(AofManager::has_cold);
+        OwnTiers { hot_bytes, recover, has_tiers, has_cold }.apply(&mut config, mode_given)?;
         Self::open_config(py, config, manager, tiers, &sizes)
     }
 

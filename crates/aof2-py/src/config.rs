@@ -140,6 +140,8 @@ pub struct OwnTiers<'py> {
     pub recover: Maybe<'py>,
     /// Whether there are any, from its own options or its manager.
     pub has_tiers: bool,
+    /// Whether the log is archived.
+    pub has_cold: bool,
 }
 
 impl OwnTiers<'_> {
@@ -153,8 +155,8 @@ impl OwnTiers<'_> {
         if config.hot_bytes.is_some() && !self.has_tiers {
             return refuse("hot_bytes", "needs tiers: an AofManager with tiers=aof2.Tiers(...)");
         }
-        if config.recover && !self.has_tiers {
-            return refuse("recover", "needs tiers with a cold tier: tiers=aof2.Tiers(cold=...)");
+        if config.recover && !self.has_cold {
+            return refuse("recover", "needs a cold tier: tiers=aof2.Tiers(cold=...)");
         }
         if self.has_tiers && mode_given && config.manifest_mode != ManifestMode::Enabled {
             return refuse("manifest_mode", "must be \"enabled\" for a log with tiers");

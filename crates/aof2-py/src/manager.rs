@@ -28,6 +28,7 @@ use crate::tiers::Tiers;
 pub struct AofManager {
     manager: aof2_core::AofManager,
     has_tiers: bool,
+    has_cold: bool,
     is_shut_down: AtomicBool,
     stamp: ForkStamp,
 }
@@ -46,6 +47,11 @@ impl AofManager {
     pub fn has_tiers(&self) -> bool {
         self.has_tiers
     }
+
+    /// Whether its logs are archived.
+    pub fn has_cold(&self) -> bool {
+        self.has_cold
+    }
 }
 
 #[pymethods]
@@ -63,6 +69,7 @@ impl AofManager {
     ) -> PyResult<Self> {
         let mut config = ManagerConfig { tiers: Tiers::of(&tiers)?, ..ManagerConfig::default() };
         let has_tiers = config.tiers.is_some();
+        let has_cold = config.tiers.as_ref().is_some_and(|tiers| tiers.cold.is_some());
         if let Some(count) = unsigned_if("worker_threads", &worker_threads)? {
             config.worker_threads = count;
         }
@@ -71,7 +78,7 @@ impl AofManager {
         }
         let manager = py.detach(|| aof2_core::AofManager::new(config)).map_err(to_py)?;
         let is_shut_down = AtomicBool::new(false);
-        Ok(Self { manager, has_tiers, is_shut_down, stamp: ForkStamp::now() })
+        Ok(Self { manager, has_tiers, has_cold, is_shut_down, stamp: ForkStamp::now() })
     }
 
     /// Opens a log as `Aof.open` does, with the same options but `tiers`. Where the manager

@@ -129,3 +129,10 @@ pub(super) fn number(text: &str) -> Option<u64> {
     let exact = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
     exact.then(|| text.parse().ok()).flatten()
 }
+
+/// Exactly this many digits, in lower case.
+pub(super) fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
+    let exact =
+        text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    exact.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}

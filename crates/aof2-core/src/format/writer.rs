@@ -29,7 +29,7 @@ use std::fmt::Write as _;
 
 use super::stream::percent_encode;
 use super::{FormatError, SegmentId, crc64};
-use crate::format::name::number;
+use crate::format::name::{hexadecimal, number};
 
 /// Name of the file in `cold/`.
 pub const COLD_WRITER_NAME: &str = "writer";
@@ -127,8 +127,7 @@ impl WriterKey {
     pub fn parse(rest: &str) -> Option<Self> {
         let rest = rest.strip_prefix(DIRECTORY)?;
         let (epoch, what) = rest.split_at_checked(8)?;
-        let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        let epoch = epoch.bytes().all(is_digit).then(|| u32::from_str_radix(epoch, 16).ok())??;
+        let epoch = hexadecimal(epoch, 8)? as u32;
         let segment = |text: &str| number(text).map(SegmentId::from_u64);
         if what.is_empty() {
             return Some(Self::Claim { epoch });

@@ -13,7 +13,7 @@
 use std::fmt;
 
 use super::ArtifactSummary;
-use crate::format::name::number;
+use crate::format::name::{hexadecimal, number};
 use crate::format::{FormatError, SegmentId, StreamId};
 
 const SUFFIX: &str = ".zst";
@@ -197,11 +197,4 @@ impl fmt::Display for ColdKey {
         let slash = if prefix.is_empty() { "" } else { "/" };
         write!(f, "{prefix}{slash}{stream_id}/{segment_id:020}-{epoch:08x}{SUFFIX}")
     }
-}
-
-/// Exactly this many digits, in lower case.
-fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
-    let exact =
-        text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    exact.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::format::StreamId;
-use crate::format::name::number;
+use crate::format::name::{hexadecimal, number};
 
 const CHUNK_SUFFIX: &str = ".mlog";
 const SNAPSHOT_PREFIX: &str = "snapshot_";
@@ -156,11 +156,4 @@ impl StoredChunkName {
         let stream_id = StreamId::from_u64(hexadecimal(stream, 16)?);
         Some(Self { stream_id, lineage, chunk_index })
     }
-}
-
-/// Exactly so many digits, in lower case.
-fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
-    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-    let is_exact = text.len() == digits && text.bytes().all(is_digit);
-    is_exact.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }

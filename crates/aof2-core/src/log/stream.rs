@@ -467,8 +467,12 @@ impl Stream {
     /// Whoever flushes wants the record kept for good, which is not ours to promise once
     /// another writer has the log, whatever this disk holds.
     pub(crate) fn check_not_fenced(&self) -> Result<()> {
-        let error = self.fenced.load(Ordering::Acquire).then(|| self.refusal()).flatten();
-        error.map_or(Ok(()), Err)
+        self.fence_error().map_or(Ok(()), Err)
+    }
+
+    /// Why this writer was fenced, from the moment that anybody is told of it.
+    pub(crate) fn fence_error(&self) -> Option<AofError> {
+        self.fenced.load(Ordering::Acquire).then(|| self.refusal()).flatten()
     }
 
     /// Whether appends and flushes will never succeed again on this handle.

@@ -232,7 +232,8 @@ impl TierStatus {
                 .unwrap_or(0),
             capabilities: cold.capabilities(),
             requests: cold.metrics(),
-            error: tiers.cold_error(),
+            // Whoever was just told that the log is another's finds the reason here.
+            error: stream.fence_error().map(|e| e.to_string()).or_else(|| tiers.cold_error()),
             ..ColdStatus::default()
         })
     }

@@ -153,6 +153,10 @@ impl Machine {
                 if !is_told {
                     return Err(format!("a fenced writer said: {error}"));
                 }
+                let status = world.tiers.status().cold.and_then(|cold| cold.error);
+                if status.as_deref() != Some(&*error.to_string()) {
+                    return Err(format!("{error}, but the status of the cold tier is {status:?}"));
+                }
                 roll(scene, 4) != 0
             }
             Err(error) => return Err(error.to_string()),

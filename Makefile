@@ -118,14 +118,14 @@ test-python: check-java $(VENV)/.package $(VENV)/.wheel $(VENV)/.group-test $(VE
 
 # Apart: every operation under every fault takes minutes.
 test-s3: check-rust $(VENV)/.package $(VENV)/.group-tiers ## The object store's client and the cold tier against a real S3 server behind a faulty proxy
-	$(CARGO) test --locked -p aof2-core --features s3 --lib io::s3
+	$(CARGO) test --locked -p aof2-core --features s3 --lib object::s3
 	$(CARGO) build --locked -p aof2-core --features s3 --example object_store_cli
 	AOF2_OBJECT_STORE_CLI=$(TARGET)/debug/examples/object_store_cli \
 	  $(BIN)/python -m pytest tests/tiers $(PYTEST_ARGS)
 
 test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of kills (about half an hour)
 	AOF2_CRASH_STATES=150000 AOF2_FAULT_RUNS=20000 \
-	  $(CARGO) test --locked --release -p aof2-core --lib log::tests -- --nocapture
+	  $(CARGO) test --locked --release -p aof2-core --lib write::tests -- --nocapture
 	AOF2_CRASH_STATES=100000 AOF2_FAULT_RUNS=10000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib manifest::tests -- --nocapture
 	AOF2_ARCHIVE_HISTORIES=20000 AOF2_SCRUB_HISTORIES=10000 AOF2_WRITER_HISTORIES=10000 \

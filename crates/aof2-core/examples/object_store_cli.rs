@@ -19,11 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aof2_core::io::OsStorage;
-use aof2_core::io::object::{
+use aof2_core::object::s3::S3Store;
+use aof2_core::object::{
     ColdConfig, ObjectBody, ObjectEntry, ObjectError, ObjectHead, ObjectMeta, ObjectOp,
     ObjectStore, ResilientStore, read_whole,
 };
-use aof2_core::io::s3::S3Store;
 
 type Answer = Result<String, Box<dyn Error>>;
 

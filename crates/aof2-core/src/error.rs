@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::{RecordId, SegmentId, StreamId};
-use crate::io::object::{ObjectError, ObjectErrorKind};
 use crate::io::{Keeps, is_used_up};
+use crate::object::{ObjectError, ObjectErrorKind};
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = AofError> = std::result::Result<T, E>;

@@ -24,39 +24,43 @@
 //! * [`verify`] checks every byte, [`repair`] quarantines damage; [`verify_url`] and
 //!   [`scrub_url`] check a log that is in an object store.
 //! * [`io::sim`] is a machine that loses power, for testing what is built on this.
+mod check;
 mod error;
 pub mod format;
 pub mod io;
-mod log;
 mod manager;
 pub mod manifest;
+pub mod object;
 pub mod planted;
+mod read;
 pub mod segment;
+mod store;
 mod sync;
 mod tier;
+mod write;
 
+pub use check::{
+    Disagreement, LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport,
+    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
+    ScrubUnreached, SegmentCheck, Severity, VerifyProgress, VerifyReport, compare_manifest, repair,
+    repair_with, scrub_bucket_on, scrub_url, verify, verify_bucket_on, verify_url, verify_with,
+};
 pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
-pub use log::{
-    Aof, AofConfig, AofReader, AppendOptions, Appended, AppendedBatch, Batch, End, FlushConfig,
-    Follow, HistogramSnapshot, Hydrate, KeptReason, KeptSegment, Layout, Level, MetricsSnapshot,
-    OffsetRun, OnCorruption, Payload, Position, Record, RecordRef, Residency, RetentionAction,
-    RetentionPolicy, RetentionReport, Scan, ScanOptions, SealedInfo, Sealing, SegmentInfo,
-    SegmentListing, SkipReason, SkippedRange, Start, Visibility, Watermarks, timestamp_refusal,
+pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing, Watermarks};
+pub use read::{
+    AofReader, Batch, End, Follow, Hydrate, OffsetRun, OnCorruption, Payload, Record, RecordRef,
+    Scan, ScanOptions, SkipReason, SkippedRange, Start, Visibility, archived_streams,
+    archived_streams_on,
 };
-pub use log::{Disagreement, compare_manifest};
-pub use log::{
-    LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
-    VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,
+pub use store::{
+    Layout, MissingSegment, Residency, RestoreOptions, RestoreProgress, RestoreReport, SealedInfo,
+    SegmentInfo, SegmentListing, cold_location, is_address, refuse_address, restore, restore_on,
 };
-pub use log::{is_address, refuse_address};
-pub use manager::{AofManager, ManagerConfig};
-pub use tier::{
-    AdmissionPolicy, ColdStatus, SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome,
-    ScrubProgress, ScrubReport, ScrubUnreached, TierConfig, TierMetrics, TierStatus, cold_location,
+pub use sync::Position;
+pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};
+pub use write::{
+    AofConfig, AppendOptions, Appended, AppendedBatch, FlushConfig, HistogramSnapshot, KeptReason,
+    KeptSegment, MetricsSnapshot, RetentionAction, RetentionPolicy, RetentionReport,
+    timestamp_refusal,
 };
-pub use tier::{
-    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
-};
-pub use tier::{archived_streams, archived_streams_on};
-pub use tier::{scrub_bucket_on, scrub_url, verify_bucket_on, verify_url};

@@ -12,9 +12,9 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use aof2_core::io::object::{ObjectErrorKind, ObjectMeta, ObjectOp};
-use aof2_core::io::sim::{BucketFault, SimBucket};
 use aof2_core::io::{OsStorage, Storage, SystemClock};
+use aof2_core::object::sim::{BucketFault, SimBucket};
+use aof2_core::object::{ObjectErrorKind, ObjectMeta, ObjectOp};
 use aof2_core::*;
 use support::bucket::*;
 

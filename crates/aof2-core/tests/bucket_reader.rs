@@ -8,8 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aof2_core::io::object::{ObjectErrorKind, ObjectMeta};
-use aof2_core::io::sim::{BucketFault, SimBucket};
+use aof2_core::object::sim::{BucketFault, SimBucket};
+use aof2_core::object::{ObjectErrorKind, ObjectMeta};
 use aof2_core::*;
 use support::bucket::*;
 use support::{PATIENCE, eventually};

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use aof2_core::io::object::{ObjectErrorKind, ObjectOp};
-use aof2_core::io::sim::{BucketFault, SimBucket};
+use aof2_core::object::sim::{BucketFault, SimBucket};
+use aof2_core::object::{ObjectErrorKind, ObjectOp};
 use aof2_core::*;
 use support::bucket::*;
 use support::{PATIENCE, eventually};

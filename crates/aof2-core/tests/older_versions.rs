@@ -8,8 +8,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aof2_core::io::object::ObjectMeta;
-use aof2_core::io::sim::SimBucket;
+use aof2_core::object::ObjectMeta;
+use aof2_core::object::sim::SimBucket;
 use aof2_core::*;
 use support::bucket::*;
 

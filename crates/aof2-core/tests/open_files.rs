@@ -11,8 +11,8 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use aof2_core::io::sim::SimBucket;
 use aof2_core::io::{Keeps, OpenLimit, OsStorage, SystemClock};
+use aof2_core::object::sim::SimBucket;
 use aof2_core::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::bucket::{cold, config, segment_file, tiers};

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aof2_core::io::OsStorage;
-use aof2_core::io::object::{ObjectErrorKind, ObjectMeta, ObjectOp};
-use aof2_core::io::sim::{BucketFault, SimBucket};
+use aof2_core::object::sim::{BucketFault, SimBucket};
+use aof2_core::object::{ObjectErrorKind, ObjectMeta, ObjectOp};
 use aof2_core::*;
 use support::bucket::*;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use aof2_core::format::manifest::ManifestEvent;
 use aof2_core::io::OsStorage;
-use aof2_core::io::object::ObjectErrorKind;
-use aof2_core::io::sim::{BucketFault, SimBucket};
+use aof2_core::object::ObjectErrorKind;
+use aof2_core::object::sim::{BucketFault, SimBucket};
 use aof2_core::*;
 use support::bucket::*;
 use support::{PATIENCE, eventually};

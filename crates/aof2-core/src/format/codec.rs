@@ -5,7 +5,7 @@
 //! versions and are never all zero, so that a writer publishes a record by
 //! storing that word last and a reader takes a zero word for the end.
 //!
-//! The checksum is [`crc64`](super::crc64) folded to 32 bits over
+//! The checksum is [`crc64`](crate::format::crc64) folded to 32 bits over
 //!
 //! ```text
 //! version 2:  stream_id u64, segment_id u64, payload_len u32, header bytes 8..32, payload
@@ -16,8 +16,10 @@ use super::bytes::{all_zero, put, u32_at, u64_at};
 use super::checksum::FrameCrc;
 use super::record::{FIRST_WORD_LEN, GAP_FLAGS, HEADER_LEN_MAX, LOST_COUNT_LEN};
 use super::segment::NS_PER_MS;
-use super::segment_v1::{self, GAP_TIMESTAMP_NS};
-use super::segment_v2::{self, RecordFields};
+use super::segment_v1;
+use super::segment_v1::GAP_TIMESTAMP_NS;
+use super::segment_v2;
+use super::segment_v2::RecordFields;
 use super::{
     Crc64, DecodedRecord, PAYLOAD_LEN_MAX, RECORD_ALIGN, RecordFault, RecordFlags, RecordHead,
     RecordHeaderBytes, RecordMeta, SegmentFormat, SegmentId, StreamId, fold32,
@@ -247,7 +249,7 @@ impl RecordCodec {
         Ok(payload)
     }
 
-    /// The bytes of a [`Gap`](super::Gap) that fills a region exactly.
+    /// The bytes of a [`Gap`](crate::format::Gap) that fills a region exactly.
     ///
     /// `None` when no record has that length: not a multiple of eight, or shorter
     /// than the shortest record or longer than the longest.

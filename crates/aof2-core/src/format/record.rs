@@ -1,6 +1,6 @@
 //! What a record says: flags, header fields, gaps.
 //!
-//! The bytes are the business of [`RecordCodec`](super::RecordCodec).
+//! The bytes are the business of [`RecordCodec`](crate::format::RecordCodec).
 
 use super::bytes::{all_zero, u64_at};
 

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A record with `timestamp_ns` of all ones is a gap that repair left; see
-//! [`Gap`](super::Gap).
+//! [`Gap`](crate::format::Gap).
 
 use super::bytes::{all_zero, block, put, u16_at, u32_at, u64_at};
 use super::segment::{check_crc, check_durable_bytes};

@@ -27,9 +27,9 @@
 
 use std::fmt::Write as _;
 
+use super::name::{hexadecimal, number};
 use super::stream::percent_encode;
 use super::{FormatError, SegmentId, crc64};
-use crate::format::name::{hexadecimal, number};
 
 /// Name of the file in `cold/`.
 pub const COLD_WRITER_NAME: &str = "writer";
@@ -183,7 +183,7 @@ impl WriterClaim {
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut lines = checked_lines(bytes, CLAIM_MAGIC)?;
         let claim = Self {
-            host: super::stream::percent_decode(value(&mut lines, "host ")?)?,
+            host: crate::format::stream::percent_decode(value(&mut lines, "host ")?)?,
             process: decimal(value(&mut lines, "process ")?)?,
             claimed_at_ms: decimal(value(&mut lines, "claimed_at_ms ")?)?,
             nonce: u64::from_str_radix(value(&mut lines, "nonce ")?, 16)

@@ -139,8 +139,8 @@ mod detached {
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-    use super::super::{ForkStamp, LockError};
     use super::{File, holder, open, whole_file};
+    use crate::io::{ForkStamp, LockError};
 
     /// A page of the lock file, mapped without any right to it.
     #[derive(Debug)]

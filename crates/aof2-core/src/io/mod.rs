@@ -11,15 +11,16 @@ mod clock;
 mod fork;
 mod lock;
 mod map;
-pub mod object;
 mod open_limit;
 mod os;
 mod process_limits;
-#[cfg(feature = "s3")]
-pub mod s3;
 pub mod sim;
 mod storage;
 mod wake;
+
+// Where its users found the object store before it was a layer of its own.
+#[doc(hidden)]
+pub use crate::object;
 
 pub use clock::{Clock, SystemClock};
 pub use fork::ForkStamp;

@@ -2,7 +2,7 @@
 //!
 //! Contract shared by all implementations, modelled on POSIX at its least
 //! generous: file contents are durable after [`File::sync`] or
-//! [`SharedMap::sync`](super::SharedMap::sync) of the range, a file's *name* only
+//! [`SharedMap::sync`](crate::io::SharedMap::sync) of the range, a file's *name* only
 //! after [`Storage::sync_dir`] of its directory. A failed sync says nothing about
 //! what reached the disk, and a later successful sync does not cover what the
 //! failed one was asked for.

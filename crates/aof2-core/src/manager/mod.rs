@@ -1,6 +1,9 @@
 //! One runtime and one set of background workers for many streams.
 
+mod aof;
 mod workers;
+
+pub use aof::{Aof, Level, Sealing, Watermarks};
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -9,11 +12,12 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{AofError, Result};
-use crate::io::object::ObjectStore;
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
-use crate::log::{Aof, AofConfig, Exposition, Stream};
 use crate::manifest::ManifestMode;
-use crate::tier::{Coordinator, ReachStore, StreamTiers, TierConfig};
+use crate::object::ObjectStore;
+use crate::store::ReachStore;
+use crate::tier::{Coordinator, StreamTiers, TierConfig};
+use crate::write::{AofConfig, Exposition, Stream};
 
 /// With a cold tier: how long after its last record a chunk of the manifest is sealed
 /// and uploaded. A few segments then share one request.

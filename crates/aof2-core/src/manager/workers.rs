@@ -8,8 +8,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::log::{Stream, Workers};
+use super::aof::Workers;
 use crate::tier::{Coordinator, Lane};
+use crate::write::Stream;
 
 /// Dropping it stops the tasks once they are done with what they are doing.
 #[derive(Debug)]

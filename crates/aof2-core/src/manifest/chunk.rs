@@ -39,7 +39,8 @@ use crate::error::{AofError, Result};
 use crate::format::Crc64;
 use crate::format::manifest::{CHUNK_GROWTH_BYTES, CHUNK_HEADER_LEN, ChunkFlags, ChunkHeader};
 use crate::io::{File, FileIdentity, OpenMode, Storage};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// Holes are punched in whole pages.
 const PAGE_LEN: u64 = 4096;

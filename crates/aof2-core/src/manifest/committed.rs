@@ -25,7 +25,8 @@ use crate::format::manifest::{
 };
 use crate::format::{Crc64, SegmentId, crc64};
 use crate::io::{File, OpenMode, Storage};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// The longest committed part of a chunk that is read: the largest chunk, grown for the
 /// longest record.

@@ -31,7 +31,7 @@ pub struct ManifestConfig {
     /// A chunk with news in it is sealed this long after its last commit, so that it can
     /// be uploaded; 250 by default. 0 seals by size alone.
     pub rotation_ms: u64,
-    /// Uncommitted bytes at which [`Manifest::tend`](super::Manifest::tend) commits at
+    /// Uncommitted bytes at which [`Manifest::tend`](crate::manifest::Manifest::tend) commits at
     /// once; 32 KiB by default: one write that the disk likes.
     pub commit_bytes: u64,
     /// How long a record may wait for its commit; 20 by default: a tier transition takes

@@ -145,7 +145,9 @@ impl ChunkUploader for DirectoryUploader {
     fn head(&self, key: &str) -> Result<Option<StoredChunk>, UploadError> {
         let path = self.path(key)?;
         let failed = |error: io::Error| failure(key, &error);
-        let Some(bytes) = self.get(&path, super::committed::CHUNK_LEN_MAX).map_err(failed)? else {
+        let Some(bytes) =
+            self.get(&path, crate::manifest::committed::CHUNK_LEN_MAX).map_err(failed)?
+        else {
             return Ok(None);
         };
         let text = self.get(&meta_path(&path), META_LEN_MAX).map_err(failed)?;

@@ -35,7 +35,8 @@ use crate::error::{AofError, Damage, Result};
 use crate::format::manifest::{ManifestEvent, ManifestRecord};
 use crate::format::{SegmentId, StreamId};
 use crate::io::{Clock, LockGuard, OpenMode, Storage};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// Records about the manifest itself name this segment.
 pub(super) const NO_SEGMENT: SegmentId = SegmentId::from_u64(0);

@@ -6,7 +6,8 @@
 //! oldest on, and the first that must stay ends it, so that what is left has no hole.
 
 use super::chunk::ChunkInfo;
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// Sealed chunks that always stay.
 pub const SEALED_CHUNKS_KEPT: usize = 2;

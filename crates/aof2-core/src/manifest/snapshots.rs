@@ -10,7 +10,8 @@ use super::position::ManifestPosition;
 use super::snapshot::{next_snapshot_id, prune_snapshots, write_snapshot};
 use crate::error::Result;
 use crate::format::manifest::{ManifestEvent, ManifestRecord};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// How long after a failed snapshot another one is tried.
 const SNAPSHOT_RETRY_MS: u64 = 5_000;

@@ -22,7 +22,8 @@ use super::retention::removable;
 use super::upload::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// Failed uploads and when they are due again, by chunk.
 #[derive(Debug, Default)]

@@ -332,7 +332,11 @@ impl Check<'_> {
         }
         self.tail(chunk);
         let mut next = base;
-        self.mark(chunk_index, super::position::ManifestPosition::start_of(0).chunk_offset, base);
+        self.mark(
+            chunk_index,
+            crate::manifest::position::ManifestPosition::start_of(0).chunk_offset,
+            base,
+        );
         for placed in chunk.records() {
             match placed {
                 Ok(placed) => {

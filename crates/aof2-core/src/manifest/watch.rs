@@ -6,7 +6,8 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{AofError, Result};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 #[derive(Debug, Default)]
 struct Progress {

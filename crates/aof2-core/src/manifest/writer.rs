@@ -13,7 +13,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::chunk::{self, ActiveChunk, ChunkInfo};
+use super::chunk;
+use super::chunk::{ActiveChunk, ChunkInfo};
 use super::committed::{Chunk, read_header};
 use super::damage::Spot;
 use super::layout::ManifestLayout;
@@ -21,7 +22,8 @@ use super::position::ManifestPosition;
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ChunkFlags, ManifestEvent, ManifestRecord, StoredChunkName};
 use crate::io::{OpenMode, Storage};
-use crate::planted::{self, ManifestBug};
+use crate::planted;
+use crate::planted::ManifestBug;
 
 /// A chunk with less room than this is full: every event with a key of usual length
 /// fits.
@@ -45,7 +47,7 @@ pub struct ManifestWriter {
     active: Option<ActiveChunk>,
     /// The unbroken run of sealed chunks on disk, oldest first.
     sealed: VecDeque<ChunkInfo>,
-    /// Chunks before a hole, see [`ManifestListing::run`](super::ManifestListing::run).
+    /// Chunks before a hole, see [`ManifestListing::run`](crate::manifest::ManifestListing::run).
     strays: Vec<u64>,
     next_chunk: u64,
     next_record: u64,

@@ -10,7 +10,8 @@ use super::{Segment, SegmentAppender, SegmentMeta};
 use crate::error::{AofError, Result};
 use crate::format::{Crc64, SEGMENT_FOOTER_LEN, SegmentFooter, SegmentFormat};
 use crate::io::{File, FileIdentity, OpenMode, Storage};
-use crate::planted::{self, Bug};
+use crate::planted;
+use crate::planted::Bug;
 
 /// What the log knows about a segment that is to be sealed.
 #[derive(Clone, Copy, Debug)]

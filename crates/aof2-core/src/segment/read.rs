@@ -12,7 +12,8 @@ use crate::format::{
     SegmentHeader, SegmentId, StreamId,
 };
 use crate::io::{File, OpenMode, OutOfBounds, SharedMap, Storage};
-use crate::planted::{self, Bug};
+use crate::planted;
+use crate::planted::Bug;
 
 /// Where a segment stands in its stream; known before its header is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::cold::{ColdTier, Upload};
 use super::jobs::Job;
 use super::outage;
 use super::reconcile::{queue_delete, reconcile_once};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{ColdKey, SegmentId, first_object_epoch, writer_epoch};
-use crate::io::object::{ObjectBody, ObjectErrorKind};
-use crate::log::{ColdObject, SegmentEntry, Stream};
-use crate::planted::{self, TierBug};
+use crate::object::{ObjectBody, ObjectErrorKind};
+use crate::planted;
+use crate::planted::TierBug;
 use crate::segment::Artifact;
+use crate::store::{ColdObject, SegmentEntry};
+use crate::store::{ColdTier, Upload};
+use crate::write::Stream;
 
 /// Uploads of one segment that find other bytes under their keys.
 const EPOCHS_MAX: u32 = 8;
@@ -180,7 +182,7 @@ pub(super) fn upload_through(
 
 /// Puts a segment into the object store, compressing it first if need be. Returns the
 /// bytes of the object; 0 if it was there.
-pub(super) fn upload_now(
+pub(crate) fn upload_now(
     cold: &ColdTier,
     stream: &Arc<Stream>,
     tiers: &StreamTiers,
@@ -267,7 +269,7 @@ fn try_epochs(
     stream: &Stream,
     tiers: &StreamTiers,
     segment_id: SegmentId,
-    upload: impl Fn(u32) -> Result<Upload, crate::io::object::ObjectError>,
+    upload: impl Fn(u32) -> Result<Upload, crate::object::ObjectError>,
 ) -> Result<Upload> {
     let writer = tiers.writer.claimed_epoch()?;
     let first = next_epoch(stream, segment_id, writer);

@@ -10,8 +10,8 @@ use super::archive::{ColdJob, ColdTask};
 use super::coordinator::Coordinator;
 use super::stream::StreamTiers;
 use crate::format::{ColdKey, SegmentId};
-use crate::io::object::Outage;
-use crate::log::Stream;
+use crate::object::Outage;
+use crate::write::Stream;
 
 /// Deletes of one stream in one plan. A plan is made for every few jobs, and retention
 /// may let go of a million segments.

@@ -1,7 +1,7 @@
 //! What the tiers may use. Flat, validated, every default with its reason.
 
 use crate::error::{AofError, Result};
-use crate::io::object::ColdConfig;
+use crate::object::ColdConfig;
 use crate::segment::ArtifactOptions;
 
 /// What a writer does when the hot tier is full.

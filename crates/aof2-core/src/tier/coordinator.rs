@@ -12,7 +12,6 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::cold::ColdTier;
 use super::config::TierConfig;
 use super::jobs::Job;
 use super::lanes::Bells;
@@ -21,8 +20,9 @@ use super::stream::StreamTiers;
 use crate::error::Result;
 use crate::format::SegmentId;
 use crate::io::Clock;
-use crate::io::object::ObjectStore;
-use crate::log::Stream;
+use crate::object::ObjectStore;
+use crate::store::ColdTier;
+use crate::write::Stream;
 
 /// One for a manager.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Coordinator {
     }
 
     /// The streams that are open, with their tiers.
-    pub(super) fn open_streams(&self) -> Vec<(Arc<Stream>, Arc<StreamTiers>)> {
+    pub(crate) fn open_streams(&self) -> Vec<(Arc<Stream>, Arc<StreamTiers>)> {
         self.live().into_iter().filter_map(|tiers| Some((tiers.stream()?, tiers))).collect()
     }
 
@@ -130,7 +130,7 @@ impl Coordinator {
         self.streams.lock().iter().filter_map(Weak::upgrade).map(load).sum()
     }
 
-    pub(super) fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ns() / 1_000_000
     }
 

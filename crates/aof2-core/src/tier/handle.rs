@@ -9,14 +9,14 @@ use super::status::TierStatus;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::log::Aof;
+use crate::manager::Aof;
 
 fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
 impl Aof {
-    pub(super) fn stream_tiers(&self) -> Result<&StreamTiers> {
+    pub(crate) fn stream_tiers(&self) -> Result<&StreamTiers> {
         self.stream().check_not_forked()?;
         if self.is_closed() {
             return Err(AofError::Closed);

@@ -7,7 +7,8 @@ use std::time::Instant;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::log::{SegmentEntry, Stream};
+use crate::store::SegmentEntry;
+use crate::write::Stream;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -124,7 +125,7 @@ impl Job {
     }
 
     /// Makes a compressed copy on this thread, if there is none. Returns its bytes.
-    pub(super) fn compress_now(
+    pub(crate) fn compress_now(
         stream: &Stream,
         tiers: &StreamTiers,
         segment_id: SegmentId,

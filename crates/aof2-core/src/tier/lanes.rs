@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::archive::ColdJob;
 use super::coordinator::Coordinator;
 use super::jobs::Job;
-use super::scrub::ScrubJob;
+use crate::check::ScrubJob;
 
 /// One kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@
 mod activation;
 mod archive;
 mod backoff;
-mod cold;
 mod cold_plan;
 mod config;
 mod coordinator;
@@ -19,12 +18,9 @@ mod lanes;
 mod outage;
 mod pins;
 mod plan;
-mod reader;
 mod reconcile;
-mod scrub;
 mod status;
 mod stream;
-mod verify;
 mod writer;
 
 pub use config::{AdmissionPolicy, TierConfig};
@@ -32,18 +28,10 @@ pub use config::{AdmissionPolicy, TierConfig};
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
-pub(crate) use cold::ReachStore;
-pub use cold::{
-    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, cold_location, restore,
-    restore_on,
-};
+pub(crate) use activation::Priority;
+pub(crate) use archive::upload_now;
 pub(crate) use coordinator::Coordinator;
+pub(crate) use jobs::Job;
 pub(crate) use lanes::Lane;
-pub use reader::{archived_streams, archived_streams_on};
-pub use scrub::{
-    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
-    ScrubUnreached, scrub_bucket_on, scrub_url,
-};
 pub use status::{ColdStatus, TierMetrics, TierStatus};
 pub(crate) use stream::StreamTiers;
-pub use verify::{verify_bucket_on, verify_url};

@@ -6,9 +6,9 @@
 //! key that is refused, a damaged source) keeps pauses of its own.
 
 use super::archive::ColdTask;
-use super::cold::ColdTier;
 use crate::error::AofError;
-use crate::io::object::Outage;
+use crate::object::Outage;
+use crate::store::ColdTier;
 
 impl ColdTask {
     /// Whether it asks the object store anything.

@@ -10,7 +10,7 @@ use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{PINS_LEN_MAX, SegmentId, decode_pins, encode_pins};
 use crate::io::OpenMode;
-use crate::log::Stream;
+use crate::write::Stream;
 
 /// The pins that were stored. A damaged file is no reason not to open the log.
 fn load(stream: &Stream) -> Result<BTreeSet<SegmentId>> {

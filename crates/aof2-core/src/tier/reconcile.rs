@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::cold::{Claim, Claimant, ColdTier, before_start, diverged};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, LastClaim, SegmentId};
-use crate::log::{ArchivedObject, ColdObject, RetentionPolicy, Stream};
+use crate::read::ArchivedObject;
+use crate::store::ColdObject;
+use crate::store::{Claim, Claimant, ColdTier, before_start, diverged};
+use crate::write::{RetentionPolicy, Stream};
 
 /// What must come before the first upload, by whoever comes first.
 pub(super) fn reconcile_once(

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::archive::uploads_pending;
 use super::stream::StreamTiers;
-use crate::io::object::{Capabilities, ObjectMetrics};
-use crate::log::Stream;
+use crate::object::{Capabilities, ObjectMetrics};
+use crate::write::Stream;
 
 /// Counters of one stream.
 #[derive(Debug, Default)]
-pub(super) struct TierCounters {
+pub(crate) struct TierCounters {
     pub(super) jobs: AtomicU64,
     pub(super) evictions: AtomicU64,
     pub(super) failures: AtomicU64,
@@ -20,10 +20,10 @@ pub(super) struct TierCounters {
     pub(super) cold_missing: AtomicU64,
     pub(super) warm_evictions: AtomicU64,
     pub(super) deletes: AtomicU64,
-    pub(super) scrubbed_bytes: AtomicU64,
-    pub(super) scrubbed_segments: AtomicU64,
-    pub(super) damage_found: AtomicU64,
-    pub(super) healed: AtomicU64,
+    pub(crate) scrubbed_bytes: AtomicU64,
+    pub(crate) scrubbed_segments: AtomicU64,
+    pub(crate) damage_found: AtomicU64,
+    pub(crate) healed: AtomicU64,
     uploads: AtomicU64,
     uploaded_bytes: AtomicU64,
     upload_ns: AtomicU64,

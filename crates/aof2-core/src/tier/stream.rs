@@ -11,20 +11,21 @@ use parking_lot::Mutex;
 use super::activation::{Activation, PendingActivationQueue, Priority};
 use super::archive::{ColdTask, Verified};
 use super::backoff::Backoff;
-use super::cold::{ColdChunks, ColdTier, ReachStore};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::lanes::Lane;
 use super::outage;
-use super::scrub::ScrubState;
 use super::status::{TierCounters, TierStatus};
 use super::writer::Writer;
+use crate::check::ScrubState;
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, Storage};
-use crate::log::{Admission, AofConfig, Comeback, Layout, SegmentEntry, SegmentStore, Stream};
 use crate::manifest::Manifest;
 use crate::segment::ArtifactSource;
+use crate::store::{Admission, Comeback, Layout, SegmentEntry, SegmentStore};
+use crate::store::{ColdChunks, ColdTier, ReachStore};
+use crate::write::{AofConfig, Stream};
 
 /// How long a scan waits for a segment. Longer than a large one takes from a slow
 /// network; with no room at all it would be for ever.
@@ -33,7 +34,7 @@ const BRING_BACK_WAIT: Duration = Duration::from_secs(30);
 /// What the coordinator knows of a stream, and what the stream asks of it.
 #[derive(Debug)]
 pub(crate) struct StreamTiers {
-    pub(super) coordinator: Arc<Coordinator>,
+    pub(crate) coordinator: Arc<Coordinator>,
     stream: OnceLock<Weak<Stream>>,
     /// The stream's own limit, besides that of all streams of the manager.
     pub(super) hot_bytes: Option<u64>,
@@ -49,8 +50,8 @@ pub(crate) struct StreamTiers {
     pub(super) storing_pins: Mutex<()>,
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
-    pub(super) counters: TierCounters,
-    pub(super) scrub: ScrubState,
+    pub(crate) counters: TierCounters,
+    pub(crate) scrub: ScrubState,
     /// When its segments were compressed for the object store last, and when something was
     /// done there: see [`Coordinator::had_turn`].
     pub(super) compress_turn: AtomicU64,
@@ -153,7 +154,7 @@ impl StreamTiers {
     }
 
     /// The object store, or why there is none.
-    pub(super) fn cold(&self) -> Result<&Arc<ColdTier>> {
+    pub(crate) fn cold(&self) -> Result<&Arc<ColdTier>> {
         self.coordinator.cold().ok_or_else(|| AofError::InvalidConfig {
             field: "cold",
             reason: "this log was opened without a cold tier".into(),
@@ -173,7 +174,7 @@ impl StreamTiers {
     }
 
     /// Something moved: counts anew, and wakes a writer that waits for room.
-    pub(super) fn moved(&self, stream: &Stream) {
+    pub(crate) fn moved(&self, stream: &Stream) {
         self.measure(stream);
         stream.rollover.signal.raise();
         // There may be something to upload, or to remove because it was.
@@ -220,7 +221,7 @@ impl StreamTiers {
     }
 
     /// A segment is not what it was when its moves failed: they are tried again.
-    pub(super) fn forget_failures(&self, segment_id: SegmentId) {
+    pub(crate) fn forget_failures(&self, segment_id: SegmentId) {
         self.backoff.lock().succeed(&segment_id);
         let tasks = [ColdTask::Upload, ColdTask::Verify, ColdTask::DropWarm];
         for task in tasks.map(|task| task(segment_id)) {

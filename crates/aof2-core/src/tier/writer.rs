@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::cold::{ANOTHER_PREFIX, Claim, ColdTier, RECOVER, claim, store_location};
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{Clock, Storage};
-use crate::log::{Admission, AofConfig, Layout, Stream};
-use crate::planted::{self, TierBug};
+use crate::planted;
+use crate::planted::TierBug;
+use crate::store::{ANOTHER_PREFIX, Claim, ColdTier, RECOVER, claim, store_location};
+use crate::store::{Admission, Layout};
+use crate::write::{AofConfig, Stream};
 
 /// What a stream knows of its right to write.
 #[derive(Debug, Default)]

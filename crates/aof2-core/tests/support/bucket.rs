@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aof2_core::io::object::ColdConfig;
-use aof2_core::io::sim::SimBucket;
 use aof2_core::io::{OsStorage, SystemClock};
+use aof2_core::object::ColdConfig;
+use aof2_core::object::sim::SimBucket;
 use aof2_core::*;
 
 use super::PATIENCE;

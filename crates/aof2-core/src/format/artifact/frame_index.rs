@@ -18,9 +18,9 @@
 //!
 //! Where a frame is in the artifact stands in the seek table alone.
 
-use super::super::bytes::{block, put, u32_at, u64_at};
 use super::seek_table::{SKIPPABLE_HEADER_LEN, skippable_content, skippable_header};
 use super::{ARTIFACT_FRAME_COUNT_MAX, ArtifactFrame, ArtifactSummary};
+use crate::format::bytes::{block, put, u32_at, u64_at};
 use crate::format::{FormatError, SegmentFormat, SegmentId, StreamId, crc64};
 
 const FRAME_MAGIC: u32 = 0x184D_2A5B;

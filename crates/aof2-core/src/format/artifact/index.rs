@@ -4,9 +4,9 @@
 //! agree, and together they must cover the artifact and the segment without a gap, so
 //! that no length from a file is used before it was checked against another.
 
-use super::super::segment::check_durable_bytes;
 use super::seek_table::{CHECKSUM_OF_NOTHING, SeekEntry};
 use super::{ARTIFACT_FRAME_COUNT_MAX, frame_index, seek_table};
+use crate::format::segment::check_durable_bytes;
 use crate::format::{
     FormatError, RECORD_ALIGN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN,
     SEGMENT_HEADER_LEN, SegmentFooter, SegmentFormat, SegmentId, StreamId,

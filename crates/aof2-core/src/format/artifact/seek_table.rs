@@ -13,8 +13,8 @@
 //! A checksum is the low half of the XXH64 (seed 0) of the decompressed bytes, which is
 //! also what zstd writes behind a frame as its content checksum.
 
-use super::super::bytes::{put, u32_at};
 use crate::format::FormatError;
+use crate::format::bytes::{put, u32_at};
 
 /// First bytes of the seek table's frame.
 const FRAME_MAGIC: u32 = 0x184D_2A5E;

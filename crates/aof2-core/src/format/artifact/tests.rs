@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::{FormatError, SegmentFormat, SegmentId, StreamId, crc64};
 use super::*;
+use crate::format::{FormatError, SegmentFormat, SegmentId, StreamId, crc64};
 
 fn summary(frame_count: u32) -> ArtifactSummary {
     ArtifactSummary {

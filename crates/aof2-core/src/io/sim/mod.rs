@@ -19,7 +19,6 @@
 //! the last one before the power goes ([`SimStorage::fail_at`],
 //! [`SimStorage::crash_at`]). Used from one thread, everything is deterministic.
 
-mod bucket;
 mod clock;
 mod crash;
 mod disk;
@@ -41,7 +40,6 @@ mod tree;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
-pub use bucket::{BucketCall, BucketFault, SimBucket, SimObject};
 pub use clock::SimClock;
 pub use crash::CrashImage;
 pub use fate::CrashOptions;

@@ -142,7 +142,12 @@ impl SimStorage {
         self.machine.lock().faults.clear();
     }
 
-    fn file(&self, inode: &Arc<super::inode::Inode>, path: &Path, mode: OpenMode) -> Arc<dyn File> {
+    fn file(
+        &self,
+        inode: &Arc<crate::io::sim::inode::Inode>,
+        path: &Path,
+        mode: OpenMode,
+    ) -> Arc<dyn File> {
         Arc::new(SimFile::new(Arc::clone(&self.machine), Arc::clone(inode), path, mode))
     }
 }

@@ -98,7 +98,7 @@ fn crash_recovery(
             true => sim.crash_at(rng.below(40)),
             false => sim.crash_after(rng.below(40)),
         }
-        let opened = super::driver::open_with(&sim, before.config.clone());
+        let opened = crate::manifest::tests::driver::open_with(&sim, before.config.clone());
         if let Ok(manifest) = &opened {
             // It finished first; what it opened with is promised.
             model.acked = model.acked.max(manifest.committed());

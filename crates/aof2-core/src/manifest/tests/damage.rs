@@ -37,7 +37,7 @@ fn read_all(sim: &SimStorage) -> Result<Vec<Vec<u8>>, AofError> {
     let mut cursor = reader(sim).cursor()?;
     let mut found = Vec::new();
     while let Some(placed) = cursor.next_record()? {
-        found.push(super::model::encode(&placed.record));
+        found.push(crate::manifest::tests::model::encode(&placed.record));
     }
     Ok(found)
 }
@@ -196,7 +196,7 @@ fn hostile_chunks_give_errors() {
     let sim = written();
     let path: &Path = &chunk_path(2);
     let good = sim.read_file(path).unwrap();
-    let mut rng = super::model::Rng::new(5);
+    let mut rng = crate::manifest::tests::model::Rng::new(5);
     for _ in 0..3_000 {
         let mut bytes = good.clone();
         for _ in 0..1 + rng.below(4) {

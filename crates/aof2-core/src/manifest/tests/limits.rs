@@ -62,7 +62,7 @@ fn a_commit_costs_what_it_adds() {
     let config = ManifestConfig { chunk_bytes: 64 << 10, ..ManifestConfig::local() };
     let manifest = open_with(&sim, config).unwrap();
     let one = || {
-        super::driver::record_one(&manifest).unwrap();
+        crate::manifest::tests::driver::record_one(&manifest).unwrap();
         let before = sim.calls();
         manifest.commit().unwrap();
         sim.calls() - before
@@ -70,9 +70,9 @@ fn a_commit_costs_what_it_adds() {
     one();
     let early = one();
     for _ in 0..900 {
-        super::driver::record_one(&manifest).unwrap();
+        crate::manifest::tests::driver::record_one(&manifest).unwrap();
     }
     manifest.commit().unwrap();
     assert_eq!(one(), early);
-    assert_eq!(early, super::driver::OPENING_CALLS + 5);
+    assert_eq!(early, crate::manifest::tests::driver::OPENING_CALLS + 5);
 }

@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use super::ArtifactSource;
-use super::frames::{self, CHECKSUM_LEN, FrameDecoder, MAGIC};
+use super::frames;
+use super::frames::{CHECKSUM_LEN, FrameDecoder, MAGIC};
 use super::read::read_exact;
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactFrame, SEGMENT_BYTES_MAX};

@@ -1,8 +1,8 @@
 //! The figures of the tiers as Prometheus text.
 
 use super::{ColdStatus, TierMetrics, TierStatus};
-use crate::io::object::{ObjectOp, OpMetrics};
-use crate::log::PrometheusText;
+use crate::object::{ObjectOp, OpMetrics};
+use crate::write::PrometheusText;
 
 /// Name, help and value. A name that ends in `_total` is that of a counter, any other that
 /// of a gauge.
@@ -137,7 +137,7 @@ fn add_family(text: &mut PrometheusText, name: &str, help: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::object::ObjectMetrics;
+    use crate::object::ObjectMetrics;
 
     /// Whoever collects the figures knows them by their names, so that every byte counts.
     #[test]

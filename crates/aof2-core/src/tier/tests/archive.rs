@@ -5,9 +5,10 @@ use super::Rng;
 use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::SegmentId;
-use crate::io::object::{ObjectErrorKind, ObjectOp};
-use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
-use crate::tier::TierConfig;
+use crate::io::sim::{CrashOptions, SimStorage};
+use crate::object::sim::{BucketFault, SimBucket};
+use crate::object::{ObjectErrorKind, ObjectOp};
+use crate::tier::config::TierConfig;
 
 /// Small enough for most segments to be in the bucket alone.
 fn limits() -> TierConfig {
@@ -15,7 +16,7 @@ fn limits() -> TierConfig {
 }
 
 fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
-    super::world::open(sim, bucket, limits())
+    crate::tier::tests::world::open(sim, bucket, limits())
 }
 
 fn explore(seed: u64) -> Result<(), String> {
@@ -293,7 +294,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     sim.clock().set_step_ns(1_000);
     // Deletes wait, and with them what they make durable.
     let config = TierConfig { cold_delete_after_ms: 1 << 40, ..limits() };
-    let world = super::world::open(&sim, &bucket, config).unwrap();
+    let world = crate::tier::tests::world::open(&sim, &bucket, config).unwrap();
     let (stream, id) = (&world.stream, SegmentId::from_u64(0));
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
@@ -318,7 +319,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     assert_eq!(of_segment(&bucket), 2, "{:?}", world.tiers.status());
     promise.trimmed = entry.end_offset().unwrap();
     let before_offset = Some(promise.trimmed);
-    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
     assert_eq!(stream.apply_retention(&policy).unwrap().segments.len(), 1);
     let disk = sim.image().materialize(0, &CrashOptions::default());
     let bucket = bucket.image();
@@ -341,7 +342,7 @@ fn a_delete_is_durable_before_its_object_goes() {
     world.settle().unwrap();
     promise.trimmed = world.stream.table.first().unwrap().end_offset().unwrap();
     let before_offset = Some(promise.trimmed);
-    let policy = crate::RetentionPolicy { before_offset, ..Default::default() };
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
     assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);
     let stored = || bucket.objects().keys().filter(|key| key.ends_with(".zst")).count();
     let objects = stored();

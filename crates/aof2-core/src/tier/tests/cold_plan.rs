@@ -6,14 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::first_object_epoch;
-use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
-use crate::io::sim::{BucketFault, SimBucket, SimStorage};
+use crate::io::sim::SimStorage;
 use crate::io::{OpenMode, Storage};
-use crate::log::{AofConfig, SegmentEntry, Stream};
 use crate::manifest::ManifestMode;
+use crate::object::sim::{BucketFault, SimBucket};
+use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use crate::store::ReachStore;
+use crate::store::SegmentEntry;
 use crate::tier::archive::{ColdJob, upload_through};
-use crate::tier::{Coordinator, Lane, ReachStore, StreamTiers, TierConfig};
-use crate::{AppendOptions, RetentionPolicy};
+use crate::tier::config::TierConfig;
+use crate::tier::coordinator::Coordinator;
+use crate::tier::lanes::Lane;
+use crate::tier::stream::StreamTiers;
+use crate::write::{AofConfig, Stream};
+use crate::write::{AppendOptions, RetentionPolicy};
 
 const SEGMENT: u64 = 64 << 10;
 const RETRY_MS: u64 = 1_000;
@@ -221,7 +227,7 @@ fn a_failed_request_is_waited_for() {
     machine.seal_segments(3);
     machine.coordinator.settle_cold();
     assert_eq!(machine.pause(Lane::Cold), None);
-    let refuse = |call: &crate::io::sim::BucketCall<'_>| {
+    let refuse = |call: &crate::object::sim::BucketCall<'_>| {
         let fault = BucketFault::Before(ObjectErrorKind::Unavailable);
         (call.op == ObjectOp::Delete).then_some(fault)
     };

@@ -13,13 +13,16 @@ mod writers;
 use std::sync::Arc;
 
 use super::activation::Priority;
-use super::{AdmissionPolicy, Coordinator, ReachStore, StreamTiers, TierConfig};
+use super::config::{AdmissionPolicy, TierConfig};
+use super::coordinator::Coordinator;
+use super::stream::StreamTiers;
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
-use crate::log::{AofConfig, Stream};
-use crate::{AppendOptions, FlushConfig};
+use crate::store::ReachStore;
+use crate::write::{AofConfig, Stream};
+use crate::write::{AppendOptions, FlushConfig};
 
 const SEGMENT: u64 = 64 << 10;
 const HOT_BYTES: u64 = 10 * SEGMENT;
@@ -89,8 +92,9 @@ impl Load {
             return;
         }
         let offset = rng.below(durable);
-        let source = Arc::clone(&self.stream) as Arc<dyn crate::log::Source>;
-        let record = crate::log::read_offset(source, offset, crate::Visibility::Durable).unwrap();
+        let source = Arc::clone(&self.stream) as Arc<dyn crate::read::Source>;
+        let record =
+            crate::read::read_offset(source, offset, crate::read::Visibility::Durable).unwrap();
         assert_eq!(&*record.payload, &self.payloads[offset as usize][..]);
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cold_plan::Machine;
-use crate::io::object::{ColdConfig, ObjectErrorKind, ObjectOp};
-use crate::io::sim::BucketFault;
+use crate::object::sim::BucketFault;
+use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::tier::activation::Priority;
+use crate::tier::config::TierConfig;
 use crate::tier::jobs::Job;
-use crate::tier::{Lane, TierConfig};
+use crate::tier::lanes::Lane;
 
 const LOGS: [&str; 4] = ["a", "b", "c", "d"];
 const PROBE_MS: u64 = 1_000;

@@ -12,14 +12,17 @@ use std::sync::Arc;
 
 use super::Rng;
 use super::world::{Promise, ROOT, SEGMENT, World, lose, setting, tie, tier_config};
+use crate::check::{ScrubOptions, ScrubOutcome, ScrubReport, scrub_now};
 use crate::error::AofError;
 use crate::format::{SEGMENT_FOOTER_LEN, SegmentFooter, SegmentId, crc64};
 use crate::io::Storage;
-use crate::io::sim::{CrashImage, CrashOptions, SimBucket, SimStorage};
-use crate::log::{OnCorruption, Residency, SealedInfo, SegmentEntry, Source};
+use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
+use crate::object::sim::SimBucket;
+use crate::read::{OnCorruption, Source};
+use crate::read::{Scan, ScanOptions};
 use crate::segment::{Artifact, ArtifactOptions, FileSource};
-use crate::tier::scrub::{ScrubOptions, ScrubOutcome, ScrubReport, scrub_now};
-use crate::{Scan, ScanOptions, TierConfig};
+use crate::store::{Residency, SealedInfo, SegmentEntry};
+use crate::tier::config::TierConfig;
 
 /// Room for everything, or, if it is tight, for nothing that another tier holds.
 fn open(sim: &SimStorage, bucket: &SimBucket, is_tight: bool) -> Result<World, AofError> {
@@ -28,7 +31,7 @@ fn open(sim: &SimStorage, bucket: &SimBucket, is_tight: bool) -> Result<World, A
         false => tier_config(64 * SEGMENT, None),
     };
     let config = TierConfig { scrub_interval_ms: 1, scrub_bytes_per_second: u64::MAX, ..limits };
-    super::world::open(sim, bucket, config)
+    crate::tier::tests::world::open(sim, bucket, config)
 }
 
 impl World {

@@ -16,10 +16,12 @@ use super::Rng;
 use super::world::{SEGMENT, World, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::WriterKey;
-use crate::io::object::{Capabilities, ColdConfig, ObjectErrorKind, ObjectOp};
-use crate::io::sim::{BucketFault, CrashOptions, SimBucket, SimStorage};
-use crate::log::Source;
-use crate::{AppendOptions, RetentionPolicy, Scan, ScanOptions};
+use crate::io::sim::{CrashOptions, SimStorage};
+use crate::object::sim::{BucketFault, SimBucket};
+use crate::object::{Capabilities, ColdConfig, ObjectErrorKind, ObjectOp};
+use crate::read::Source;
+use crate::read::{Scan, ScanOptions};
+use crate::write::{AppendOptions, RetentionPolicy};
 
 /// Records by their offset.
 type Records = BTreeMap<u64, Vec<u8>>;
@@ -273,7 +275,7 @@ impl Machine {
             self.power_on(scene, scene.new_disk());
         }
         let config = tier_config(4 * SEGMENT, Some(2 << 10));
-        let world = match super::world::open(&self.disk, &self.bucket, config) {
+        let world = match crate::tier::tests::world::open(&self.disk, &self.bucket, config) {
             Ok(world) => world,
             Err(AofError::Diverged(_) | AofError::NameTaken { .. }) => {
                 // The directory is moved away, and the log brought back from the bucket.
@@ -398,8 +400,9 @@ pub(super) fn explore(seed: u64) -> Result<(), String> {
     let disk = scene.new_disk();
     disk.clock().advance_ms(1_000_000_000);
     let config = || tier_config(4 * SEGMENT, Some(2 << 10));
-    let third = super::world::open(&disk, &scene.bucket.for_another_machine(), config())
-        .map_err(|e| format!("bucket alone: {e}"))?;
+    let third =
+        crate::tier::tests::world::open(&disk, &scene.bucket.for_another_machine(), config())
+            .map_err(|e| format!("bucket alone: {e}"))?;
     let found = records(&third).map_err(|e| format!("bucket alone: {e}"))?;
     contains(&found, &scene.history.lock()).map_err(|e| format!("bucket alone: {e}"))?;
     for machine in &mut machines {
@@ -409,8 +412,9 @@ pub(super) fn explore(seed: u64) -> Result<(), String> {
     }
     // What they put too late is removed by the next writer.
     drop(third);
-    let last = super::world::open(&disk, &scene.bucket.for_another_machine(), config())
-        .map_err(|e| format!("the last writer: {e}"))?;
+    let last =
+        crate::tier::tests::world::open(&disk, &scene.bucket.for_another_machine(), config())
+            .map_err(|e| format!("the last writer: {e}"))?;
     last.settle().map_err(|e| format!("the last writer: {e}"))?;
     last.is_tidy().map_err(|_| format!("untidy: {}", describe(&last, &scene.bucket)))?;
     let found = records(&last).map_err(|e| format!("the last writer: {e}"))?;
@@ -455,13 +459,18 @@ pub(super) fn names_are_unique() -> Result<(), String> {
     let config = || tier_config(4 * SEGMENT, None);
     let (here, there) = (scene.new_disk(), scene.new_disk());
     let open = |disk: &SimStorage| {
-        super::world::open_as(disk, &scene.bucket.for_another_machine(), config(), |_| {})
+        crate::tier::tests::world::open_as(
+            disk,
+            &scene.bucket.for_another_machine(),
+            config(),
+            |_| {},
+        )
     };
     let first = open(&here).map_err(|e| e.to_string())?;
     first.stream.append_now(b"here", &AppendOptions::default()).map_err(|e| e.to_string())?;
     first.settle()?;
     // A log of its own, that was written without the bucket.
-    super::world::write_locally(&there, b"there").map_err(|e| e.to_string())?;
+    crate::tier::tests::world::write_locally(&there, b"there").map_err(|e| e.to_string())?;
     let files = there.files();
     let objects = scene.bucket.objects();
     match open(&there) {
@@ -485,8 +494,9 @@ pub(super) fn names_are_unique() -> Result<(), String> {
             return Err(format!("an empty directory became another log, with {held} records"));
         }
     }
-    let recovered = super::world::open(&empty, &scene.bucket.for_another_machine(), config())
-        .map_err(|e| e.to_string())?;
+    let recovered =
+        crate::tier::tests::world::open(&empty, &scene.bucket.for_another_machine(), config())
+            .map_err(|e| e.to_string())?;
     let held = records(&recovered)?;
     match held.get(&0).is_some_and(|payload| payload == b"here") {
         true => Ok(()),
@@ -506,7 +516,7 @@ fn a_store_without_conditional_creation_must_be_exclusive() {
     let bucket = SimBucket::with_capabilities(Capabilities::MINIMAL);
     let disk = SimStorage::new();
     let config = tier_config(4 * SEGMENT, None);
-    let refused = super::world::open(&disk, &bucket, config.clone());
+    let refused = crate::tier::tests::world::open(&disk, &bucket, config.clone());
     let Err(AofError::InvalidConfig { field: "cold_exclusive", reason }) = refused else {
         panic!("{:?}", refused.map(|_| ()));
     };
@@ -514,7 +524,7 @@ fn a_store_without_conditional_creation_must_be_exclusive() {
     assert!(!bucket.objects().keys().any(|key| key.contains("writer")));
     let mut config = config;
     config.cold = config.cold.map(|cold| ColdConfig { exclusive: true, ..cold });
-    let world = super::world::open(&disk, &bucket, config).unwrap();
+    let world = crate::tier::tests::world::open(&disk, &bucket, config).unwrap();
     world.stream.append_now(b"alone", &AppendOptions::default()).unwrap();
     world.settle().unwrap();
 }
@@ -526,16 +536,20 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
     let scene = Scene::new(1);
     let config = || tier_config(4 * SEGMENT, None);
     let here = scene.new_disk();
-    let world = super::world::open(&here, &scene.bucket.for_another_machine(), config()).unwrap();
+    let world =
+        crate::tier::tests::world::open(&here, &scene.bucket.for_another_machine(), config())
+            .unwrap();
     world.stream.append_now(b"shared", &AppendOptions::default()).unwrap();
     world.settle().unwrap();
     drop(world);
     let away = scene.bucket.for_another_machine();
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
-    let alone = super::world::open(&here, &away, config()).unwrap();
+    let alone = crate::tier::tests::world::open(&here, &away, config()).unwrap();
     alone.stream.append_now(b"only here", &AppendOptions::default()).unwrap();
     let there = scene.new_disk();
-    let other = super::world::open(&there, &scene.bucket.for_another_machine(), config()).unwrap();
+    let other =
+        crate::tier::tests::world::open(&there, &scene.bucket.for_another_machine(), config())
+            .unwrap();
     other.stream.append_now(b"only there", &AppendOptions::default()).unwrap();
     other.settle().unwrap();
     away.clear_faults();
@@ -549,7 +563,8 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
     other.settle().unwrap();
     // And so it stays when it is opened again.
     drop(alone);
-    let again = super::world::open(&here, &scene.bucket.for_another_machine(), config());
+    let again =
+        crate::tier::tests::world::open(&here, &scene.bucket.for_another_machine(), config());
     let Err(AofError::Diverged(diverged)) = again.map(|_| ()) else { panic!("opened") };
     assert_eq!(diverged.offset, 1);
     assert!(!other.stream.is_stopped());

@@ -1,0 +1,546 @@
+//! The files of a log by name and kind, found without refusing any of them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::examine::{Body, Ends, is_not_found};
+use super::report::{Problem, ProblemKind, Severity};
+use crate::error::{AofError, Result};
+use crate::format::{
+    COLD_LOCATION_NAME, ColdTailName, FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName,
+    SegmentFormat, SegmentId, SpareFileName, StreamId, StreamIdentity, WATERMARK_HEADER_LEN,
+    WATERMARK_LEN, WarmFileName, WatermarkBody, WatermarkHeader, WatermarkState,
+};
+use crate::io::{EntryKind, OpenMode, Storage};
+use crate::store::Layout;
+use crate::store::load_claim;
+use crate::store::{draw_id, recorded_id};
+use crate::write::AofConfig;
+
+/// How often something suspicious is looked at again before it is believed.
+pub(super) const LOOKS_MAX: u32 = 6;
+
+/// Lets a writer that was in the middle of something finish it.
+pub(super) fn pause(look: u32) {
+    std::thread::sleep(Duration::from_millis(u64::from(2 * look)));
+}
+
+/// What the watermark file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) body: Option<WatermarkBody>,
+    /// The file's used bytes, if it exists.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Claim {
+    /// There is no such file.
+    pub(super) fn none() -> Self {
+        Self { body: None, bytes: None }
+    }
+
+    pub(super) fn load(storage: &dyn Storage, layout: &Layout, stream_id: StreamId) -> Self {
+        let path = layout.watermark_file();
+        let bytes = read_prefix(storage, &path, WATERMARK_LEN).ok().flatten();
+        let mut body = None;
+        for look in 0..LOOKS_MAX {
+            body = load_claim(storage, &path, stream_id);
+            if body.is_some() || bytes.is_none() {
+                break;
+            }
+            pause(look);
+        }
+        Self { body, bytes }
+    }
+
+    pub(super) fn durable_count(&self) -> u64 {
+        self.body.map_or(0, |body| body.durable_count)
+    }
+
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.bytes.is_some() && self.body.is_none()
+    }
+
+    /// Whether nobody can be writing: the last writer closed, or there never was one.
+    fn is_idle(&self) -> bool {
+        match &self.body {
+            Some(body) => body.state == WatermarkState::Closed,
+            None => self.bytes.is_none(),
+        }
+    }
+}
+
+/// The log's files.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    pub(super) identity: StreamIdentity,
+    /// Whether the `stream` file says exactly that.
+    pub(super) identity_is_stored: bool,
+    /// Segments, oldest first, one per id: what readers read.
+    pub(super) segments: Vec<Ends>,
+    /// Compressed copies of segments that are read from elsewhere.
+    pub(super) copies: Vec<Ends>,
+    /// Files in the way.
+    pub(super) foreign: Vec<PathBuf>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) claim: Claim,
+    /// Whether a writer may be at work.
+    pub(super) may_be_written: bool,
+}
+
+#[derive(Default)]
+struct Listed {
+    segments: Vec<SegmentFileName>,
+    warm: Vec<WarmFileName>,
+    cold: Vec<ColdTailName>,
+    foreign: Vec<(PathBuf, &'static str)>,
+    strangers: Vec<PathBuf>,
+    leftovers: Vec<PathBuf>,
+}
+
+impl Inventory {
+    /// Of a stream without any files.
+    pub(super) fn of_identity(identity: StreamIdentity) -> Self {
+        Self {
+            identity,
+            identity_is_stored: true,
+            segments: Vec::new(),
+            copies: Vec::new(),
+            foreign: Vec::new(),
+            problems: Vec::new(),
+            claim: Claim::none(),
+            may_be_written: false,
+        }
+    }
+
+    /// Looks until it finds no damage, or the same damage twice.
+    pub(super) fn take(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
+        let mut last = Self::take_once(storage, layout, exclusive)?;
+        for look in 1..LOOKS_MAX {
+            if last.problems.is_empty() || exclusive {
+                break;
+            }
+            pause(look);
+            let again = Self::take_once(storage, layout, exclusive)?;
+            let same = again.problems == last.problems;
+            last = again;
+            if same {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    fn take_once(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
+        check_is_log(storage, layout)?;
+        let stored = load_identity(storage, layout)?;
+        let format = stored.as_ref().map_or(SegmentFormat::Full, |i| i.format);
+        // The claim before the list: the segments that it speaks of are named by then.
+        let early = stored.as_ref().map(|i| Claim::load(storage, layout, i.stream_id));
+        let listed = list(storage, layout)?;
+        let after = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
+        let ends = load_all(storage, layout, &listed, format)?;
+        if stored.is_none() && ends.is_empty() && after.is_none() {
+            return Err(AofError::NotALog {
+                path: layout.root().to_owned(),
+                reason: "it has neither a stream file nor a segment".into(),
+            });
+        }
+        let identity = settle_identity(storage, layout, stored.as_ref(), &ends, after.as_deref())?;
+        let same_stream = stored.as_ref().is_some_and(|i| i.stream_id == identity.stream_id);
+        let claim = early
+            .filter(|_| same_stream)
+            .unwrap_or_else(|| Claim::load(storage, layout, identity.stream_id));
+        let is_idle = claim.is_idle() && claim.bytes == after;
+        let mut inventory = Self {
+            identity_is_stored: stored.as_ref() == Some(&identity),
+            segments: Vec::new(),
+            copies: Vec::new(),
+            foreign: Vec::new(),
+            problems: Vec::new(),
+            may_be_written: !exclusive && !is_idle,
+            claim,
+            identity,
+        };
+        inventory.note_root_files(layout, stored.is_some());
+        inventory.note_names(layout, &listed);
+        let mut ends = ends;
+        if ends.iter().any(|e| e.format != inventory.identity.format && e.valid_header().is_none())
+        {
+            ends = load_all(storage, layout, &listed, inventory.identity.format)?;
+        }
+        inventory.sort_out(storage, ends)?;
+        Ok(inventory)
+    }
+
+    fn note_root_files(&mut self, layout: &Layout, found_identity: bool) {
+        if !self.identity_is_stored {
+            let detail = match found_identity {
+                false => "the stream file is missing or damaged".to_owned(),
+                true => format!(
+                    "the stream file names another stream than the segments, {}",
+                    self.identity.stream_id
+                ),
+            };
+            self.note(ProblemKind::Identity, Severity::Damage, layout.stream_file(), detail);
+        }
+        if self.claim.is_unreadable() {
+            let detail = "the watermark file is damaged; what had been durable is proven by the \
+                          segments alone"
+                .to_owned();
+            self.note(ProblemKind::Watermark, Severity::Notice, layout.watermark_file(), detail);
+        }
+    }
+
+    fn note_names(&mut self, layout: &Layout, listed: &Listed) {
+        for (path, reason) in &listed.foreign {
+            self.add_foreign(path.clone(), (*reason).to_owned());
+        }
+        for path in &listed.strangers {
+            let detail = "not a file of this log; ignored".to_owned();
+            self.note(ProblemKind::Foreign, Severity::Notice, path.clone(), detail);
+        }
+        if !self.may_be_written {
+            for path in &listed.leftovers {
+                let detail = match path.starts_with(layout.segments_dir()) {
+                    true => "left by a writer that is gone; the next one removes it".to_owned(),
+                    false => "left by a writer that is gone; nobody reads it".to_owned(),
+                };
+                self.note(ProblemKind::Leftover, Severity::Notice, path.clone(), detail);
+            }
+        }
+    }
+
+    /// Compressed copies of a segment that is read from elsewhere.
+    pub(super) fn copies_of(&self, segment_index: u32) -> impl Iterator<Item = &Ends> {
+        self.copies.iter().filter(move |copy| copy.index() == segment_index)
+    }
+
+    /// Keeps the files of this stream, one per segment.
+    fn sort_out(&mut self, storage: &dyn Storage, all: Vec<Ends>) -> Result<()> {
+        let mut ours = Vec::with_capacity(all.len());
+        for ends in all {
+            match self.why_foreign(storage, &ends)? {
+                Some(reason) => self.add_foreign(ends.path, reason),
+                None => ours.push(ends),
+            }
+        }
+        // Of several with one id, the one that has it in its name as well comes first.
+        ours.sort_by_key(|e| {
+            let is_wrong = (e.name != e.given, e.header == Ok(None));
+            (e.index(), e.residency(), is_wrong, e.rank())
+        });
+        for ends in ours {
+            match self.segments.last() {
+                Some(kept) if kept.index() == ends.index() => match ends.body {
+                    Body::File => {
+                        let kept = kept.given;
+                        self.note_twin(ends, &kept);
+                    }
+                    Body::Warm(_) => self.copies.push(ends),
+                    // Not read while there is another.
+                    Body::Cold(_) => {}
+                },
+                _ => self.segments.push(ends),
+            }
+        }
+        self.drop_misfits();
+        Ok(())
+    }
+
+    /// A segment that was replaced by a larger one before its first record leaves a
+    /// blank twin until the writer, or recovery, removes it.
+    fn note_twin(&mut self, twin: Ends, kept: &SegmentFileName) {
+        let blank = matches!((&twin.header, &twin.footer), (Ok(None), Ok(None)));
+        if !blank {
+            self.add_foreign(twin.path, format!("{kept} is the same segment"));
+        } else if !self.may_be_written {
+            let detail = format!("never used, replaced by {kept}; the next writer removes it");
+            self.note(ProblemKind::Leftover, Severity::Notice, twin.path, detail);
+        }
+    }
+
+    fn why_foreign(&self, storage: &dyn Storage, ends: &Ends) -> Result<Option<String>> {
+        let ours = self.identity.stream_id;
+        if ends.name.segment_id >= SegmentId::MAX || ends.given.segment_id >= SegmentId::MAX {
+            return Ok(Some("no log has that many segments".into()));
+        }
+        let Some(header) = ends.valid_header() else {
+            // A torn header has lost whole words, so its first one is right or zero.
+            let is_other = matches!(
+                ends.header,
+                Err(FormatError::BadMagic { found: 1.. }
+                    | FormatError::UnsupportedVersion { found: 1.. })
+            );
+            let ok = !is_other
+                || match ends.may_be_ours(storage, ours) {
+                    Err(error) if is_not_found(&error) => true,
+                    other => other?,
+                };
+            return Ok((!ok).then(|| "it is not a segment of this stream".into()));
+        };
+        if let Some(found) = ends.stream_id().filter(|&found| found != ours) {
+            return Ok(Some(format!("it belongs to stream {found}, this is {ours}")));
+        }
+        // A compact header does not name its stream, but when it was made, to the
+        // nanosecond: nobody renames that.
+        let name = &ends.name;
+        let other_file = matches!(ends.body, Body::File)
+            && header.format == SegmentFormat::Compact
+            && ends.given.created_at_ns != name.created_at_ns;
+        Ok(other_file.then(|| format!("its header is that of {name}")))
+    }
+
+    /// Compact segments do not name their stream. One that fits neither the segment
+    /// before it nor the one behind it, which fit its place, is of another stream.
+    fn drop_misfits(&mut self) {
+        let misfits: Vec<usize> = (1..self.segments.len().saturating_sub(1))
+            .filter(|&i| {
+                let [before, here, behind] = &self.segments[i - 1..=i + 1] else { return false };
+                let adjacent =
+                    before.index() + 1 == here.index() && here.index() + 1 == behind.index();
+                let compact = here.format == SegmentFormat::Compact
+                    && here.valid_header().is_some()
+                    && here.stream_id().is_none();
+                let (Some(start), Some(end)) = (before.end_base(), here.end_base()) else {
+                    return false;
+                };
+                adjacent
+                    && compact
+                    && start != here.name.base_offset
+                    && end != behind.name.base_offset
+            })
+            .collect();
+        for i in misfits.into_iter().rev() {
+            let ends = self.segments.remove(i);
+            self.add_foreign(ends.path, "it fits neither of its neighbours".into());
+        }
+    }
+
+    fn add_foreign(&mut self, path: PathBuf, reason: String) {
+        self.note(ProblemKind::Foreign, Severity::Damage, path.clone(), reason);
+        self.foreign.push(path);
+    }
+
+    fn note(&mut self, kind: ProblemKind, severity: Severity, path: PathBuf, detail: String) {
+        self.problems.push(Problem { kind, severity, path, offset: 0, records: 0..0, detail });
+    }
+}
+
+/// Ids of the segments there are now, wherever they are.
+pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32>> {
+    let listed = list(storage, layout)?;
+    let cold = listed.cold.iter().map(|name| name.artifact.segment_id);
+    let away = listed.warm.iter().map(|name| name.segment_id).chain(cold);
+    let ids = listed.segments.iter().map(|name| name.segment_id).chain(away);
+    Ok(ids.map(|id| id.as_u32()).collect())
+}
+
+/// Where readers find a segment now; `None` if it is nowhere any more.
+pub(super) fn find_now(
+    storage: &dyn Storage,
+    layout: &Layout,
+    segment_index: u32,
+    format: SegmentFormat,
+) -> Result<Option<Ends>> {
+    let mut listed = list(storage, layout)?;
+    listed.segments.retain(|name| name.segment_id.as_u32() == segment_index);
+    listed.warm.retain(|name| name.segment_id.as_u32() == segment_index);
+    listed.cold.retain(|name| name.artifact.segment_id.as_u32() == segment_index);
+    Ok(load_all(storage, layout, &listed, format)?.into_iter().min_by_key(Ends::rank))
+}
+
+pub(super) fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+    let dir = layout.segments_dir();
+    if storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+        return Ok(());
+    }
+    let reason = match storage.exists(layout.root()) {
+        Ok(true) => "it has no segments/ directory",
+        _ => "the directory does not exist",
+    };
+    Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() })
+}
+
+/// Files before copies: a segment that moves away while we look is found twice, not
+/// never.
+fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
+    let dir = layout.segments_dir();
+    let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
+    let mut listed = Listed::default();
+    for entry in entries {
+        let is_file = entry.kind == EntryKind::File;
+        let path = dir.join(&entry.name);
+        if SpareFileName::parse(&entry.name).is_some() || entry.name.ends_with(".tmp") {
+            listed.leftovers.push(path);
+        } else if let Some(name) = SegmentFileName::parse(&entry.name) {
+            match is_file {
+                true => listed.segments.push(name),
+                false => listed.foreign.push((path, "it is not a regular file")),
+            }
+        } else if entry.name.ends_with(".seg") {
+            listed.foreign.push((path, "its name is not a segment's"));
+        } else {
+            listed.strangers.push(path);
+        }
+    }
+    listed.segments.sort();
+    let away = list_away(storage, layout.warm_dir(), WarmFileName::parse, &mut listed)?;
+    listed.warm = away;
+    let away = list_away(storage, layout.cold_dir(), ColdTailName::parse, &mut listed)?;
+    listed.cold = away;
+    listed.foreign.sort();
+    listed.strangers.sort();
+    listed.leftovers.sort();
+    Ok(listed)
+}
+
+/// Lists a directory of copies, which need not exist.
+fn list_away<T: Ord>(
+    storage: &dyn Storage,
+    dir: PathBuf,
+    parse: impl Fn(&str) -> Option<T>,
+    listed: &mut Listed,
+) -> Result<Vec<T>> {
+    let entries = match storage.list(&dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(AofError::io("list directory", &dir))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        match parse(&entry.name) {
+            Some(name) if entry.kind == EntryKind::File => names.push(name),
+            _ if entry.name == COLD_LOCATION_NAME => {}
+            _ if entry.name.ends_with(".tmp") => listed.leftovers.push(dir.join(&entry.name)),
+            _ => listed.strangers.push(dir.join(&entry.name)),
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn load_all(
+    storage: &dyn Storage,
+    layout: &Layout,
+    listed: &Listed,
+    format: SegmentFormat,
+) -> Result<Vec<Ends>> {
+    let mut all = Vec::with_capacity(listed.segments.len() + listed.warm.len());
+    let mut has_vanished = false;
+    let mut add = |loaded: Result<Ends>| {
+        match loaded {
+            Ok(ends) => all.push(ends),
+            // Moved away, or removed by retention or by a closing writer.
+            Err(error) if is_not_found(&error) => has_vanished = true,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    };
+    for name in &listed.segments {
+        add(Ends::load(storage, *name, &layout.segment_path(name), format))?;
+    }
+    for name in &listed.warm {
+        add(Ends::load_warm(storage, *name, &layout.warm_path(name), format))?;
+    }
+    for name in &listed.cold {
+        add(Ends::load_cold(storage, name.artifact, &layout.cold_path(name), format))?;
+    }
+    if has_vanished {
+        add_arrived(storage, layout, listed, format, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// Segments that were compressed since they were listed, and whose file is gone.
+fn add_arrived(
+    storage: &dyn Storage,
+    layout: &Layout,
+    listed: &Listed,
+    format: SegmentFormat,
+    all: &mut Vec<Ends>,
+) -> Result<()> {
+    let gone = |id: SegmentId, all: &[Ends]| all.iter().all(|e| e.given.segment_id != id);
+    for name in list(storage, layout)?.warm {
+        let is_new = !listed.warm.contains(&name) && gone(name.segment_id, all);
+        let was_listed = listed.segments.iter().any(|file| file.segment_id == name.segment_id);
+        if is_new && was_listed {
+            match Ends::load_warm(storage, name, &layout.warm_path(&name), format) {
+                Err(error) if is_not_found(&error) => {}
+                ends => all.push(ends?),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_prefix(storage: &dyn Storage, path: &Path, len_max: usize) -> Result<Option<Vec<u8>>> {
+    let file = match storage.open(path, OpenMode::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(AofError::io("open", path))?,
+    };
+    let len = file.len().map_err(AofError::io("read", path))?;
+    let mut bytes = vec![0; len.min(len_max as u64) as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(AofError::io("read", path))?;
+    Ok(Some(bytes))
+}
+
+/// The identity file's contents, if they are valid to the last byte.
+fn load_identity(storage: &dyn Storage, layout: &Layout) -> Result<Option<StreamIdentity>> {
+    // One byte more than allowed, so that a longer file shows.
+    let bytes = read_prefix(storage, &layout.stream_file(), STREAM_IDENTITY_LEN_MAX + 1)?;
+    Ok(bytes.and_then(|bytes| StreamIdentity::decode(&bytes).ok()))
+}
+
+/// The stream that this is: what its file says unless the segments agree on another,
+/// or else what can be pieced together.
+fn settle_identity(
+    storage: &dyn Storage,
+    layout: &Layout,
+    stored: Option<&StreamIdentity>,
+    ends: &[Ends],
+    watermark: Option<&[u8]>,
+) -> Result<StreamIdentity> {
+    let mut ids = ends.iter().filter_map(Ends::stream_id);
+    let first = ids.next();
+    let agreed = first.filter(|first| ids.all(|id| id == *first));
+    if let Some(identity) = stored {
+        // A single segment of another stream is a foreign segment.
+        let several = ends.iter().any(|e| e.given.segment_id != ends[0].given.segment_id);
+        let outvoted = agreed.is_some_and(|id| id != identity.stream_id) && several;
+        if !outvoted {
+            return Ok(identity.clone());
+        }
+    }
+    if stored.is_none() {
+        let damaged = read_prefix(storage, &layout.stream_file(), STREAM_IDENTITY_LEN_MAX)?;
+        if let Some(identity) = damaged.and_then(mend_identity) {
+            return Ok(identity);
+        }
+    }
+    let in_watermark = watermark
+        .and_then(|bytes| WatermarkHeader::decode(bytes.get(..WATERMARK_HEADER_LEN)?).ok())
+        .map(|header| header.stream_id);
+    let told = agreed.or(first).or(in_watermark).or_else(|| recorded_id(storage, layout));
+    let oldest = ends.iter().find(|e| e.valid_header().is_some());
+    Ok(StreamIdentity {
+        // What nothing identifies gets a new id: its records carry none.
+        stream_id: told.map_or_else(|| draw_id(storage, layout.root()), Ok)?,
+        name: AofConfig::new(layout.root()).stream_name(),
+        format: oldest.map_or(SegmentFormat::Full, |e| e.format),
+        created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),
+    })
+}
+
+/// A file with one flipped bit: there is only one bit that makes the checksum fit.
+fn mend_identity(mut bytes: Vec<u8>) -> Option<StreamIdentity> {
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            bytes[at] ^= 1 << bit;
+            if let Ok(identity) = StreamIdentity::decode(&bytes) {
+                return Some(identity);
+            }
+            bytes[at] ^= 1 << bit;
+        }
+    }
+    None
+}

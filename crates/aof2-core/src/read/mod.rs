@@ -1,0 +1,25 @@
+//! Reading a log: one way to read over a log that is being written, a directory, or a
+//! bucket. [`Source`] is what these have in common.
+
+mod bucket;
+mod cursor;
+mod directory;
+pub(crate) mod reader;
+mod record;
+mod scan;
+mod skipped;
+mod source;
+mod url;
+
+pub(crate) use bucket::{Archive, ArchivedObject};
+pub(crate) use cursor::Cursor;
+pub use cursor::Start;
+pub use reader::AofReader;
+#[cfg(test)]
+pub(crate) use reader::read_offset;
+pub use record::{Batch, Payload, Record, RecordRef};
+pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
+pub use skipped::{SkipReason, SkippedRange};
+pub(crate) use source::Source;
+pub use source::Visibility;
+pub use url::{archived_streams, archived_streams_on};

@@ -1,0 +1,280 @@
+//! Sealed segments whose bytes are not in `segments/`: compressed in `warm/`, or in the
+//! cold tier with the end of the artifact, its index, kept in `cold/`.
+//!
+//! Either way a segment is read as windows, one frame at a time. Which of its copies is
+//! read is decided by its entry in the segment table; this file finds the copies and
+//! keeps a few windows that were read lately.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::host::SegmentStore;
+use super::layout::Layout;
+use crate::error::{AofError, Result};
+use crate::format::SegmentId;
+use crate::format::{ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, ColdTailName, WarmFileName};
+use crate::io::{EntryKind, OpenMode, Storage};
+use crate::segment::{Artifact, FileSource, Segment};
+
+/// Where a copy of a segment is read from first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Residency {
+    /// A segment file, mapped.
+    Hot,
+    /// Compressed on the local disk.
+    Warm,
+    /// Compressed in the object store.
+    Cold,
+}
+
+impl Residency {
+    /// The word that options, output and metrics use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+        }
+    }
+}
+
+impl std::fmt::Display for Residency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The compressed copies of a segment that were found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwayCopies {
+    pub(crate) warm: Option<Arc<Artifact>>,
+    pub(crate) cold: Option<Arc<Artifact>>,
+    /// Which of the segment's uploads `cold` is.
+    pub(crate) cold_epoch: u32,
+}
+
+impl AwayCopies {
+    /// The copy to read: the nearest.
+    pub(crate) fn nearest(&self) -> Option<&Arc<Artifact>> {
+        self.warm.as_ref().or(self.cold.as_ref())
+    }
+
+    /// The name under which the end of the cold copy is kept here.
+    pub(crate) fn cold_name(&self, cold: &Artifact) -> ColdTailName {
+        let artifact = WarmFileName::of(&cold.index().summary);
+        ColdTailName { artifact, epoch: self.cold_epoch }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nearest().is_none()
+    }
+}
+
+/// What `warm/` and `cold/` hold of one segment.
+#[derive(Clone, Debug)]
+pub(crate) struct AwayNames {
+    pub(crate) segment_id: SegmentId,
+    warm: Option<WarmFileName>,
+    cold: Option<ColdTailName>,
+}
+
+impl AwayNames {
+    /// Opens the copies. One that is damaged is passed over if there is another.
+    pub(crate) fn open(
+        &self,
+        storage: &dyn Storage,
+        layout: &Layout,
+        store: &dyn SegmentStore,
+    ) -> Result<AwayCopies> {
+        let warm = self.warm.map(|name| open_warm(storage, layout.warm_path(&name)));
+        let cold = self.cold.map(|name| open_cold(storage, layout, &name, store));
+        let cold_epoch = self.cold.map_or(0, |name| name.epoch);
+        let usable = |copy: Option<Result<Artifact>>| match copy {
+            Some(Ok(artifact)) => Ok(Some(Arc::new(artifact))),
+            Some(Err(error)) => Err(error),
+            None => Ok(None),
+        };
+        match (usable(warm), usable(cold)) {
+            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch }),
+            (Ok(Some(warm)), Err(error)) => {
+                tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
+                Ok(AwayCopies { warm: Some(warm), ..AwayCopies::default() })
+            }
+            (Err(error), Ok(Some(cold))) => {
+                tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
+                Ok(AwayCopies { warm: None, cold: Some(cold), cold_epoch })
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    }
+
+    /// The files of the copies, the kept end of a cold one last.
+    pub(crate) fn paths(&self, layout: &Layout) -> impl Iterator<Item = PathBuf> {
+        let warm = self.warm.map(|name| layout.warm_path(&name));
+        warm.into_iter().chain(self.cold.map(|name| layout.cold_path(&name)))
+    }
+
+    /// Where the nearest copy is, for messages.
+    pub(crate) fn path(&self, layout: &Layout) -> PathBuf {
+        match (&self.warm, &self.cold) {
+            (Some(name), _) => layout.warm_path(name),
+            (None, Some(name)) => layout.cold_path(name),
+            (None, None) => layout.warm_dir(),
+        }
+    }
+
+    /// Whether these are the copies that an entry of the table knows.
+    pub(crate) fn agrees(&self, copies: &AwayCopies) -> bool {
+        let name_of = |copy: &Arc<Artifact>| WarmFileName::of(&copy.index().summary);
+        // One that was replaced has its name and is another.
+        let known = copies.warm.as_ref().filter(|copy| !copy.source().is_replaced());
+        let warm = known.map(name_of);
+        let cold = copies.cold.as_ref().map(|copy| copies.cold_name(copy));
+        self.warm == warm && self.cold == cold
+    }
+}
+
+/// Lists `warm/` and `cold/` by segment, oldest first. Neither need exist.
+pub(crate) fn list_away(storage: &dyn Storage, layout: &Layout) -> Result<Vec<AwayNames>> {
+    let warm = list_dir(storage, layout.warm_dir(), WarmFileName::parse)?;
+    let cold = list_dir(storage, layout.cold_dir(), ColdTailName::parse)?;
+    let mut names: std::collections::BTreeMap<SegmentId, AwayNames> = Default::default();
+    let blank = |segment_id| AwayNames { segment_id, warm: None, cold: None };
+    // Of two copies of one segment the later one counts: names are in order.
+    for name in warm {
+        names.entry(name.segment_id).or_insert_with(|| blank(name.segment_id)).warm = Some(name);
+    }
+    for name in cold {
+        let segment_id = name.artifact.segment_id;
+        names.entry(segment_id).or_insert_with(|| blank(segment_id)).cold = Some(name);
+    }
+    Ok(names.into_values().collect())
+}
+
+/// Names in order; of the uploads of one segment the latest is last.
+pub(crate) fn list_dir<T: Ord>(
+    storage: &dyn Storage,
+    dir: PathBuf,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>> {
+    let entries = match storage.list(&dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(AofError::io("list directory", &dir)(e)),
+    };
+    let files = entries.iter().filter(|entry| entry.kind == EntryKind::File);
+    let mut names: Vec<_> = files.filter_map(|entry| parse(&entry.name)).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn open_warm(storage: &dyn Storage, path: PathBuf) -> Result<Artifact> {
+    Artifact::open(Arc::new(FileSource::open(storage, path)?))
+}
+
+/// A cold copy as the end of its artifact, kept here, tells it. Nothing is asked of the
+/// object store.
+fn open_cold(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    store: &dyn SegmentStore,
+) -> Result<Artifact> {
+    let path = layout.cold_path(name);
+    let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
+    let len = file.len().map_err(AofError::io("read", &path))?;
+    let mut tail = vec![0; len.min(ARTIFACT_TAIL_LEN_MAX) as usize];
+    file.read_exact_at(&mut tail, 0).map_err(AofError::io("read", &path))?;
+    let kept = match len > ARTIFACT_TAIL_LEN_MAX {
+        true => Err(format!("{len} bytes are too long for the index of a segment")),
+        false => ArtifactIndex::decode_kept_tail(&tail)
+            .map_err(|e| format!("it is not the index of a segment ({e})")),
+    };
+    let index = match kept {
+        Ok(index) => index,
+        Err(reason) => match fetch_index(storage, layout, name, store) {
+            Some(index) => {
+                let path = path.display();
+                tracing::warn!(%path, reason, "an index was fetched from the object store");
+                index
+            }
+            None => return Err(AofError::Foreign { path, reason }),
+        },
+    };
+    let source = store.cold_source(&index, name.epoch)?;
+    Ok(Artifact::with_index(source, index))
+}
+
+/// The index from the object itself, if that is the segment it should be.
+fn fetch_index(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    store: &dyn SegmentStore,
+) -> Option<ArtifactIndex> {
+    let stream_id = layout.load_identity(storage).ok()??.stream_id;
+    let index = store.cold_index(stream_id, name)?;
+    (WarmFileName::of(&index.summary) == name.artifact).then_some(index)
+}
+
+/// The ends of cold artifacts that are kept here, oldest segment first.
+pub(crate) fn list_cold_tails(storage: &dyn Storage, layout: &Layout) -> Result<Vec<ColdTailName>> {
+    list_dir(storage, layout.cold_dir(), ColdTailName::parse)
+}
+
+/// Keeps the end of a cold artifact, durably.
+pub(crate) fn store_cold_tail(
+    storage: &dyn Storage,
+    layout: &Layout,
+    name: &ColdTailName,
+    index: &ArtifactIndex,
+) -> Result<()> {
+    let dir = layout.cold_dir();
+    if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+        storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
+        let root = layout.root();
+        storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
+    }
+    layout.replace_file(storage, &layout.cold_path(name), &index.encode_tail())
+}
+
+/// Bytes of windows that are kept for random reads.
+const WINDOW_CACHE_BYTES: usize = 16 << 20;
+
+/// Windows read lately, by segment and frame.
+#[derive(Debug, Default)]
+pub(crate) struct WindowCache {
+    /// The one used last stands at the back.
+    kept: Mutex<VecDeque<(u32, usize, Arc<Segment>)>>,
+}
+
+impl WindowCache {
+    pub(crate) fn get(&self, segment_index: u32, frame: usize) -> Option<Arc<Segment>> {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|(s, f, _)| (*s, *f) == (segment_index, frame))?;
+        let hit = kept.remove(at)?;
+        let segment = Arc::clone(&hit.2);
+        kept.push_back(hit);
+        Some(segment)
+    }
+
+    pub(crate) fn put(&self, segment_index: u32, frame: usize, segment: Arc<Segment>) {
+        let mut kept = self.kept.lock();
+        kept.retain(|(s, f, _)| (*s, *f) != (segment_index, frame));
+        kept.push_back((segment_index, frame, segment));
+        let mut bytes: usize = kept.iter().map(|(_, _, w)| w.map().len()).sum();
+        // The newest stays, however large.
+        while bytes > WINDOW_CACHE_BYTES && kept.len() > 1 {
+            let Some((_, _, dropped)) = kept.pop_front() else { break };
+            bytes -= dropped.map().len();
+        }
+    }
+
+    /// Forgets the windows of a segment that is gone.
+    pub(crate) fn forget(&self, segment_index: u32) {
+        self.kept.lock().retain(|(s, _, _)| *s != segment_index);
+    }
+}

@@ -1,0 +1,28 @@
+//! Writing a log: appending, durability, rollover, recovery, retention. One file per role;
+//! `stream` holds the shared state of an open log and says in which order its locks are
+//! taken.
+
+mod config;
+mod exposition;
+mod flush;
+mod metrics;
+mod open;
+mod recovery;
+mod retention;
+mod rollover;
+mod stream;
+mod tail;
+mod time;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+
+pub use config::{AofConfig, FlushConfig};
+pub(crate) use exposition::Exposition;
+pub use metrics::{HistogramSnapshot, MetricsSnapshot};
+pub(crate) use metrics::{PrometheusText, count};
+pub use retention::{KeptReason, KeptSegment, RetentionAction, RetentionPolicy, RetentionReport};
+pub(crate) use stream::Stream;
+pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub use time::timestamp_refusal;

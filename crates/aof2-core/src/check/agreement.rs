@@ -11,8 +11,8 @@ use crate::manifest::{
     Divergence, DivergenceKind, ManifestIndex, ManifestReader, ScannedSegment, find_divergences,
     replay,
 };
+use crate::store::ColdStore;
 use crate::store::Layout;
-use crate::store::LocalStore;
 use crate::store::refuse_address;
 use crate::store::{Found, Survey};
 
@@ -81,7 +81,7 @@ pub fn compare_manifest(
 
 fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disagreement>> {
     // The files first: what the manifest heard of since is not held against them.
-    let survey = Survey::take(&**storage, layout, &LocalStore)?;
+    let survey = Survey::take(&**storage, layout, &ColdStore::default())?;
     let Some(identity) = survey.identity_or_derived(&**storage, layout)? else {
         return Err(AofError::NotALog {
             path: layout.root().to_owned(),
@@ -94,7 +94,7 @@ fn compare_once(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Vec<Disag
     if found.iter().any(|disagreement| disagreement.is_damage) {
         // A writer may have sealed a segment, and recorded it, since the files were
         // looked at. What is wrong is wrong before and after.
-        let again = Survey::take(&**storage, layout, &LocalStore)?;
+        let again = Survey::take(&**storage, layout, &ColdStore::default())?;
         let again = judge(&index, &again);
         let is_same = |a: &Disagreement, b: &Disagreement| {
             (a.divergence.segment_id, a.divergence.kind)

@@ -7,15 +7,12 @@ mod url;
 pub(crate) mod verify;
 
 pub use agreement::{Disagreement, compare_manifest};
-#[cfg(test)]
-pub(crate) use scrub::scrub_now;
 pub use scrub::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
     ScrubUnreached, scrub_bucket_on, scrub_url,
 };
-pub(crate) use scrub::{ScrubJob, ScrubState};
+pub(crate) use scrub::{ScrubJob, ScrubState, scrub_now};
 pub use url::{verify_bucket_on, verify_url};
-pub(crate) use verify::Quarantine;
 pub use verify::{
     LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport, SegmentCheck, Severity,
     VerifyProgress, VerifyReport, repair, repair_with, verify, verify_with,

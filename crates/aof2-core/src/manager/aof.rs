@@ -4,6 +4,8 @@ mod append;
 mod durability;
 mod manifest;
 mod read;
+mod scrub;
+mod tiers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::format::{SegmentFormat, StreamId};
 use crate::read::Source;
+use crate::tier::StreamTiers;
 use crate::write::AofConfig;
 use crate::write::MetricsSnapshot;
 use crate::write::Stream;
@@ -45,6 +48,7 @@ pub struct Aof {
 
 struct Shared {
     stream: Arc<Stream>,
+    tiers: Option<Arc<StreamTiers>>,
     workers: parking_lot::Mutex<Option<Box<dyn Workers>>>,
     /// Keeps the manager's runtime alive while the stream is open.
     _keep: Arc<dyn std::any::Any + Send + Sync>,
@@ -77,11 +81,12 @@ impl fmt::Debug for Aof {
 impl Aof {
     pub(crate) fn new(
         stream: Arc<Stream>,
+        tiers: Option<Arc<StreamTiers>>,
         workers: Option<Box<dyn Workers>>,
         keep: Arc<dyn std::any::Any + Send + Sync>,
     ) -> Self {
         let workers = parking_lot::Mutex::new(workers);
-        Self { shared: Arc::new(Shared { stream, workers, _keep: keep }) }
+        Self { shared: Arc::new(Shared { stream, tiers, workers, _keep: keep }) }
     }
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
@@ -94,12 +99,12 @@ impl Aof {
 
     /// Name of the stream.
     pub fn name(&self) -> &str {
-        &self.stream().identity.name
+        &self.stream().store().identity().name
     }
 
     /// Id of the stream, derived from its name when the log was created.
     pub fn stream_id(&self) -> StreamId {
-        self.stream().identity.stream_id
+        self.stream().store().identity().stream_id
     }
 
     /// Record layout of the log.
@@ -170,7 +175,7 @@ impl Aof {
 
     /// Whether the stream was closed.
     pub fn is_closed(&self) -> bool {
-        self.stream().closed.load(std::sync::atomic::Ordering::Acquire)
+        self.stream().is_closed()
     }
 }
 

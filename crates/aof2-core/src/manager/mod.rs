@@ -5,7 +5,6 @@ mod workers;
 
 pub use aof::{Aof, Level, Sealing, Watermarks};
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -15,9 +14,9 @@ use crate::error::{AofError, Result};
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
 use crate::manifest::ManifestMode;
 use crate::object::ObjectStore;
-use crate::store::ReachStore;
+use crate::store::ColdStore;
 use crate::tier::{Coordinator, StreamTiers, TierConfig};
-use crate::write::{AofConfig, Exposition, Stream};
+use crate::write::{AofConfig, Exposition, NoTiers, Stream};
 
 /// With a cold tier: how long after its last record a chunk of the manifest is sealed
 /// and uploaded. A few segments then share one request.
@@ -90,12 +89,15 @@ pub struct AofManager {
 #[derive(Debug)]
 struct Shared {
     runtime: RuntimeChoice,
-    streams: Mutex<Vec<Weak<Stream>>>,
+    streams: Mutex<Vec<(Weak<Stream>, Option<Weak<StreamTiers>>)>>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     /// Keeps the streams within their budgets, and the task that does it.
     tiers: Option<(Arc<Coordinator>, workers::CoordinatorWorkers)>,
 }
+
+/// A stream, and its tiers if it has any.
+type OpenStream = (Arc<Stream>, Option<Arc<StreamTiers>>);
 
 #[derive(Debug)]
 enum RuntimeChoice {
@@ -221,16 +223,16 @@ impl AofManager {
     /// earlier writer left.
     pub fn open(&self, config: AofConfig) -> Result<Aof> {
         let shared = &self.shared;
-        let stream = self.open_stream(config)?;
+        let (stream, tiers) = self.open_stream(config)?;
         let workers = workers::start(self.handle()?, &stream);
         let mut streams = shared.streams.lock();
-        streams.retain(|weak| weak.strong_count() > 0);
-        streams.push(Arc::downgrade(&stream));
+        streams.retain(|(weak, _)| weak.strong_count() > 0);
+        streams.push((Arc::downgrade(&stream), tiers.as_ref().map(Arc::downgrade)));
         drop(streams);
-        Ok(Aof::new(stream, Some(Box::new(workers)), Arc::clone(shared) as _))
+        Ok(Aof::new(stream, tiers, Some(Box::new(workers)), Arc::clone(shared) as _))
     }
 
-    fn open_stream(&self, mut config: AofConfig) -> Result<Arc<Stream>> {
+    fn open_stream(&self, mut config: AofConfig) -> Result<OpenStream> {
         let Shared { storage, clock, tiers, .. } = &*self.shared;
         let (storage, clock) = (Arc::clone(storage), Arc::clone(clock));
         let Some((coordinator, _)) = tiers else {
@@ -238,8 +240,9 @@ impl AofManager {
                 let reason = "the manager has no tiers, so there is nothing to limit".into();
                 return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
             }
-            let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
-            return Stream::open_with(config, storage, clock, reach);
+            let cold = ColdStore::named_by_log(Arc::clone(&storage), &config.root_dir);
+            let stream = Stream::open_with(config, storage, clock, cold, Arc::new(NoTiers))?;
+            return Ok((stream, None));
         };
         // What happens between tiers is written down.
         config.manifest_mode = ManifestMode::Enabled;
@@ -248,20 +251,22 @@ impl AofManager {
             config.manifest.upload_prefix.clone_from(&cold.url().prefix);
             config.manifest.rotation_ms = MANIFEST_ROTATION_MS;
         }
-        let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
-        let tiers = StreamTiers::new(Arc::clone(coordinator), config.hot_bytes, reach);
-        let opened = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _);
-        opened.inspect(|stream| tiers.attach(stream))
+        let (stream, tiers) = StreamTiers::open(coordinator, config, storage, clock)?;
+        Ok((stream, Some(tiers)))
     }
 
     /// Streams that are open.
     pub fn open_streams(&self) -> usize {
-        self.live().len()
+        self.streams().iter().filter(|(stream, _)| stream.is_sound()).count()
     }
 
-    fn live(&self) -> Vec<Arc<Stream>> {
+    /// Those that some handle still holds.
+    fn streams(&self) -> Vec<OpenStream> {
         let streams = self.shared.streams.lock();
-        streams.iter().filter_map(Weak::upgrade).filter(|s| s.is_sound()).collect()
+        let upgrade = |(stream, tiers): &(Weak<Stream>, Option<Weak<StreamTiers>>)| {
+            Some((stream.upgrade()?, tiers.as_ref().and_then(Weak::upgrade)))
+        };
+        streams.iter().filter_map(upgrade).collect()
     }
 
     /// The figures of all open streams, those of their tiers included, as one valid
@@ -281,29 +286,24 @@ impl AofManager {
     /// ```
     pub fn to_prometheus(&self) -> String {
         let mut all = Exposition::default();
-        let mut streams = self.open_ones();
-        streams.sort_by(|a, b| a.config.root_dir.cmp(&b.config.root_dir));
-        for stream in streams {
+        let mut streams = self.streams();
+        // A poisoned one is not closed, and has something to tell.
+        streams.retain(|(stream, _)| !stream.is_closed());
+        streams.sort_by(|(a, _), (b, _)| a.root_dir().cmp(b.root_dir()));
+        for (stream, tiers) in streams {
             let mut text = stream.metrics_snapshot().to_prometheus();
-            if let Some(tiers) = StreamTiers::of(&stream) {
-                text.push_str(&tiers.status().to_prometheus(&stream.identity.name));
+            if let Some(tiers) = tiers {
+                text.push_str(&tiers.status().to_prometheus(stream.store().name()));
             }
-            all.add(&stream.config.root_dir.to_string_lossy(), &text);
+            all.add(&stream.root_dir().to_string_lossy(), &text);
         }
         all.finish()
-    }
-
-    /// Those that are not closed; a poisoned one is, and has something to tell.
-    fn open_ones(&self) -> Vec<Arc<Stream>> {
-        let streams = self.shared.streams.lock();
-        let is_open = |s: &Arc<Stream>| !s.closed.load(Ordering::Acquire);
-        streams.iter().filter_map(Weak::upgrade).filter(is_open).collect()
     }
 
     /// Closes every stream. Returns the first error, after trying all of them.
     pub fn shutdown(&self) -> Result<()> {
         let mut result = Ok(());
-        for stream in self.live() {
+        for (stream, _) in self.streams().into_iter().filter(|(stream, _)| stream.is_sound()) {
             let closed = stream.close();
             result = result.and(closed);
         }

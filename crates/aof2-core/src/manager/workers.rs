@@ -61,12 +61,12 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.bells.flush_now.notified() => {}
-            () = stream.bells.flush_timer.notified() => {
+            () = stream.wakeups.flush_now.notified() => {}
+            () = stream.wakeups.flush_timer.notified() => {
                 let Some(interval) = interval else { continue };
                 tokio::select! {
                     () = stop(&mut stopped) => return,
-                    () = stream.bells.flush_now.notified() => {}
+                    () = stream.wakeups.flush_now.notified() => {}
                     () = tokio::time::sleep(interval) => {}
                 }
             }
@@ -78,7 +78,7 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
             Some(Err(_)) if !stream.is_stopped() => {
                 tokio::select! {
                     () = stop(&mut stopped) => return,
-                    () = tokio::time::sleep(FLUSH_RETRY) => stream.bells.flush_now.notify_one(),
+                    () = tokio::time::sleep(FLUSH_RETRY) => stream.wakeups.flush_now.notify_one(),
                 }
             }
             Some(_) => {}
@@ -96,8 +96,8 @@ async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
         let has_spare = stream.rollover.spare_count() > 0;
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.bells.spare.notified() => {}
-            () = stream.bells.pages.notified() => {
+            () = stream.wakeups.spare.notified() => {}
+            () = stream.wakeups.pages.notified() => {
                 let _ = blocking(&stream, Stream::fault_in_active).await;
                 continue;
             }
@@ -123,7 +123,7 @@ async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.bells.seal.notified() => {}
+            () = stream.wakeups.seal.notified() => {}
         }
         loop {
             match blocking(&stream, Stream::finalize_step).await {
@@ -147,10 +147,10 @@ async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.bells.manifest.notified() => {}
+            () = stream.wakeups.manifest.notified() => {}
             () = sleep(due) => {}
         }
-        match blocking(&stream, Stream::tend_manifest).await {
+        match blocking(&stream, |stream| stream.store().tend_manifest()).await {
             None => return,
             Some(next) => due = next,
         }

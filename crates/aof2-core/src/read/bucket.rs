@@ -21,6 +21,7 @@ use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{ForkStamp, OsStorage, Storage};
 use crate::segment::{Artifact, ArtifactSource, Segment};
+use crate::store::ArchivedObject;
 use crate::store::AwayCopies;
 use crate::store::{Found, settle};
 use crate::store::{SegmentEntry, SegmentTable};
@@ -31,14 +32,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a follower looks. Segments are archived whole, so there is nothing to gain
 /// from hurry, and a listing is paid for.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
-
-/// A segment's object, by its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ArchivedObject {
-    pub(crate) segment_id: SegmentId,
-    pub(crate) epoch: u32,
-    pub(crate) len: u64,
-}
 
 /// The archived segments of one stream.
 pub(crate) trait Archive: Send + Sync + Debug {

@@ -16,8 +16,8 @@ use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_HEADER_LEN, StreamIdentity, WatermarkBody};
 use crate::io::{ForkStamp, OpenMode, Storage};
 use crate::segment::Segment;
+use crate::store::ColdStore;
 use crate::store::Layout;
-use crate::store::SegmentStore;
 use crate::store::{Found, Present, Survey, settle};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::store::{WatermarkView, durable_position, is_closed};
@@ -33,7 +33,7 @@ const ASYNC_POLL_CLOSED: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     storage: Arc<dyn Storage>,
-    store: Arc<dyn SegmentStore>,
+    store: Arc<ColdStore>,
     layout: Layout,
     identity: StreamIdentity,
     table: SegmentTable,
@@ -68,7 +68,7 @@ struct Walked {
 impl ReadOnly {
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
-        store: Arc<dyn SegmentStore>,
+        store: Arc<ColdStore>,
         root: &Path,
         open_max: usize,
         remembers: bool,

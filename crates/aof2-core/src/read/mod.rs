@@ -11,7 +11,7 @@ mod skipped;
 mod source;
 mod url;
 
-pub(crate) use bucket::{Archive, ArchivedObject};
+pub(crate) use bucket::Archive;
 pub(crate) use cursor::Cursor;
 pub use cursor::Start;
 pub use reader::AofReader;
@@ -20,6 +20,6 @@ pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
 pub use skipped::{SkipReason, SkippedRange};
-pub(crate) use source::Source;
 pub use source::Visibility;
+pub(crate) use source::{Comeback, Limit, Source, WaitFuture, Waited};
 pub use url::{archived_streams, archived_streams_on};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bucket::{Archive, ArchivedObject, Remote};
+use super::bucket::{Archive, Remote};
 use super::cursor::{Cursor, Start};
 use super::directory::ReadOnly;
 use super::record::Record;
@@ -13,7 +13,8 @@ use crate::error::{AofError, Damage, Result};
 use crate::format::{RecordId, SegmentFormat, StreamId, StreamIdentity};
 use crate::io::Storage;
 use crate::manager::Watermarks;
-use crate::store::SegmentStore;
+use crate::store::ArchivedObject;
+use crate::store::ColdStore;
 use crate::store::refuse_address;
 use crate::store::{SegmentInfo, SegmentTable};
 use crate::sync::Position;
@@ -61,7 +62,7 @@ impl AofReader {
     /// Opens a log whose sealed segments may be in tiers that this store reaches.
     pub(crate) fn open_with(
         storage: Arc<dyn Storage>,
-        store: Arc<dyn SegmentStore>,
+        store: Arc<ColdStore>,
         root: impl AsRef<Path>,
     ) -> Result<Self> {
         refuse_address(root.as_ref())?;

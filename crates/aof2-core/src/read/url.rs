@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::format::StreamIdentity;
 use crate::io::{OsStorage, Storage};
 use crate::object::{ColdConfig, ObjectStore};
-use crate::store::{ColdTier, FoundStream, ReachStore, split_url};
+use crate::store::{ColdStore, ColdTier, FoundStream, split_url};
 
 impl AofReader {
     /// Opens the log in this directory. Segments that its writer archived are read from
@@ -19,7 +19,7 @@ impl AofReader {
 
     /// Opens a log on other storage than the machine's files.
     pub fn open_on(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<Self> {
-        let reach = ReachStore::new(Arc::clone(&storage), root.as_ref());
+        let reach = ColdStore::named_by_log(Arc::clone(&storage), root.as_ref());
         Self::open_with(storage, reach, root)
     }
 
@@ -31,7 +31,7 @@ impl AofReader {
         root: impl AsRef<Path>,
     ) -> Result<Self> {
         let tier = ColdTier::on(store, cold)?;
-        let reach = ReachStore::with_tier(Arc::clone(&storage), root.as_ref(), tier);
+        let reach = ColdStore::of_reader(tier);
         Self::open_with(storage, reach, root)
     }
 

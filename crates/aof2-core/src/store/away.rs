@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::host::SegmentStore;
+use super::cold::ColdStore;
 use super::layout::Layout;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
@@ -73,6 +73,14 @@ impl AwayCopies {
     }
 }
 
+/// A segment's object, by its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArchivedObject {
+    pub(crate) segment_id: SegmentId,
+    pub(crate) epoch: u32,
+    pub(crate) len: u64,
+}
+
 /// What `warm/` and `cold/` hold of one segment.
 #[derive(Clone, Debug)]
 pub(crate) struct AwayNames {
@@ -87,10 +95,10 @@ impl AwayNames {
         &self,
         storage: &dyn Storage,
         layout: &Layout,
-        store: &dyn SegmentStore,
+        cold: &ColdStore,
     ) -> Result<AwayCopies> {
         let warm = self.warm.map(|name| open_warm(storage, layout.warm_path(&name)));
-        let cold = self.cold.map(|name| open_cold(storage, layout, &name, store));
+        let cold = self.cold.map(|name| open_cold(storage, layout, &name, cold));
         let cold_epoch = self.cold.map_or(0, |name| name.epoch);
         let usable = |copy: Option<Result<Artifact>>| match copy {
             Some(Ok(artifact)) => Ok(Some(Arc::new(artifact))),
@@ -181,7 +189,7 @@ fn open_cold(
     storage: &dyn Storage,
     layout: &Layout,
     name: &ColdTailName,
-    store: &dyn SegmentStore,
+    cold: &ColdStore,
 ) -> Result<Artifact> {
     let path = layout.cold_path(name);
     let file = storage.open(&path, OpenMode::Read).map_err(AofError::io("open", &path))?;
@@ -195,7 +203,7 @@ fn open_cold(
     };
     let index = match kept {
         Ok(index) => index,
-        Err(reason) => match fetch_index(storage, layout, name, store) {
+        Err(reason) => match fetch_index(storage, layout, name, cold) {
             Some(index) => {
                 let path = path.display();
                 tracing::warn!(%path, reason, "an index was fetched from the object store");
@@ -204,7 +212,7 @@ fn open_cold(
             None => return Err(AofError::Foreign { path, reason }),
         },
     };
-    let source = store.cold_source(&index, name.epoch)?;
+    let source = cold.source(&index, name.epoch)?;
     Ok(Artifact::with_index(source, index))
 }
 
@@ -213,10 +221,10 @@ fn fetch_index(
     storage: &dyn Storage,
     layout: &Layout,
     name: &ColdTailName,
-    store: &dyn SegmentStore,
+    cold: &ColdStore,
 ) -> Option<ArtifactIndex> {
     let stream_id = layout.load_identity(storage).ok()??.stream_id;
-    let index = store.cold_index(stream_id, name)?;
+    let index = cold.index(stream_id, name)?;
     (WarmFileName::of(&index.summary) == name.artifact).then_some(index)
 }
 

@@ -23,14 +23,12 @@
 use std::sync::Arc;
 
 use super::away::store_cold_tail;
-use super::table::SegmentEntry;
+use super::store::Store;
 use super::transitions::evict_warm;
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{ArtifactIndex, ColdTailName, SegmentId, WarmFileName};
 use crate::segment::Artifact;
-use crate::sync::Position;
-use crate::write::Stream;
 
 /// An object that holds a segment.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ pub(crate) struct ColdObject<'a> {
     pub(crate) index: &'a ArtifactIndex,
 }
 
-impl Stream {
+impl Store {
     /// Writes down that an upload begins, before an object can be there.
     pub(crate) fn begin_upload(&self, segment_id: SegmentId, key: &str) -> Result<()> {
         let entry = self.sealed_entry(segment_id)?;
@@ -71,14 +69,14 @@ impl Stream {
         object: ColdObject<'_>,
     ) -> Result<()> {
         let (_moving, entry) = self.begin_move(segment_id)?;
-        let source = self.store.cold_source(object.index, object.epoch)?;
+        let source = self.cold().source(object.index, object.epoch)?;
         let artifact = Arc::new(Artifact::with_index(source, object.index.clone()));
         let name = WarmFileName::of(&object.index.summary);
         let name = ColdTailName { artifact: name, epoch: object.epoch };
         let ColdObject { key, etag, .. } = object;
         self.while_moving(
             || {
-                store_cold_tail(&*self.storage, &self.layout, &name, object.index)?;
+                store_cold_tail(self.storage(), self.layout(), &name, object.index)?;
                 let before = entry.away_copies();
                 entry.set_away(|away| {
                     away.cold = Some(artifact);
@@ -93,7 +91,7 @@ impl Stream {
                 manifest.commit()
             },
         )?;
-        self.table.forget_windows(segment_id.as_u32());
+        self.table().forget_windows(segment_id.as_u32());
         self.note_archived();
         Ok(())
     }
@@ -121,15 +119,15 @@ impl Stream {
     }
 
     fn remove_tail(&self, name: &ColdTailName) -> Result<()> {
-        let path = self.layout.cold_path(name);
-        match self.storage.remove(&path) {
+        let path = self.layout().cold_path(name);
+        match self.storage().remove(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(AofError::io("remove", &path)(e));
             }
             _ => {}
         }
-        let dir = self.layout.cold_dir();
-        self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))
+        let dir = self.layout().cold_dir();
+        self.storage().sync_dir(&dir).map_err(AofError::io("sync directory", &dir))
     }
 
     /// Removes the compressed file of a segment that the object store holds. Returns its
@@ -145,15 +143,15 @@ impl Stream {
         self.while_moving(
             || {
                 entry.set_away(|away| away.warm = None);
-                match self.storage.remove(path) {
+                match self.storage().remove(path) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                         entry.set_away(|away| away.warm = Some(Arc::clone(warm)));
                         return Err(AofError::io("remove compressed segment", path)(e));
                     }
                     _ => {}
                 }
-                let dir = self.layout.warm_dir();
-                self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+                let dir = self.layout().warm_dir();
+                self.storage().sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
                 Ok(bytes)
             },
             |manifest, bytes| evict_warm(manifest, segment_id, *bytes),
@@ -170,7 +168,7 @@ impl Stream {
         let bytes = artifact.index().artifact_len();
         self.while_moving(
             || {
-                entry.enter_warm(Arc::new(artifact), self.clock.now_ns() / 1_000_000);
+                entry.enter_warm(Arc::new(artifact), self.now_ms());
                 Ok(())
             },
             |manifest, ()| {
@@ -189,32 +187,5 @@ impl Stream {
     /// Writes down that an object is gone.
     pub(crate) fn finish_delete(&self, segment_id: SegmentId, key: &str) -> Result<()> {
         self.tell_tiers(segment_id, 0, ManifestEvent::Tier2Deleted { key }, false)
-    }
-
-    /// When the segment that is being written became active; `None` while it has no
-    /// record.
-    pub(crate) fn written_since_ms(&self) -> Option<u64> {
-        let tail = self.tail.lock();
-        let active = tail.active.as_ref()?;
-        let has_records = active.appender.position() as usize > crate::format::SEGMENT_HEADER_LEN;
-        has_records.then_some(active.activated_at_ns / 1_000_000)
-    }
-
-    /// Moves the archived watermark to the end of what the object store holds without a
-    /// gap.
-    pub(crate) fn note_archived(&self) {
-        let _one_at_a_time = self.archiving.lock();
-        let is_archived = |entry: &Arc<SegmentEntry>| {
-            entry.damage.is_none() && entry.away_copies().cold.is_some()
-        };
-        let entries = self.table.snapshot();
-        let last = entries.iter().take_while(|entry| is_archived(entry)).last();
-        let Some((last, end)) = last.and_then(|last| Some((last, last.end_offset()?))) else {
-            return;
-        };
-        // What retention took from the front does not move it back.
-        if end > self.archived.count() {
-            self.archived.advance(Position::new(last.meta.segment_id.next(), 0), end);
-        }
     }
 }

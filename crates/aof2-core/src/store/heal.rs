@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::away::{list_dir, store_cold_tail};
+use super::quarantine::Quarantine;
+use super::store::Store;
 use super::table::SegmentEntry;
 use super::transitions::{evict, evict_warm};
-use crate::check::Quarantine;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, WarmFileName};
 use crate::segment::Artifact;
-use crate::write::Stream;
 
 /// What became of a copy that was to be set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum Aside {
     Changed,
 }
 
-impl Stream {
+impl Store {
     /// Moves a damaged segment file out of the log. From then on the segment is read
     /// from its other tiers; whoever has it mapped keeps the map. `is_damaged` is asked
     /// once nobody else can move the segment.
@@ -51,7 +51,7 @@ impl Stream {
                     return Err(AofError::LastCopy(segment_id));
                 }
                 let taken = self.quarantine(&entry.path).inspect_err(|_| {
-                    if self.storage.exists(&entry.path).unwrap_or(false) {
+                    if self.storage().exists(&entry.path).unwrap_or(false) {
                         entry.enter_hot();
                     }
                 })?;
@@ -67,7 +67,7 @@ impl Stream {
     pub(crate) fn set_aside_passed_over(&self, segment_id: SegmentId) -> Result<Aside> {
         let (_moving, entry) = self.begin_move(segment_id)?;
         let path = &entry.path;
-        let is_there = self.storage.exists(path).map_err(AofError::io("look for", path))?;
+        let is_there = self.storage().exists(path).map_err(AofError::io("look for", path))?;
         if entry.is_hot() || !is_there {
             return Ok(Aside::Changed);
         }
@@ -92,9 +92,9 @@ impl Stream {
         self.while_moving(
             || {
                 entry.set_away(|away| away.warm = None);
-                self.table.forget_windows(segment_id.as_u32());
+                self.table().forget_windows(segment_id.as_u32());
                 let taken = self.quarantine(path).inspect_err(|_| {
-                    if self.storage.exists(path).unwrap_or(false) {
+                    if self.storage().exists(path).unwrap_or(false) {
                         entry.set_away(|away| away.warm = Some(Arc::clone(warm)));
                     }
                 })?;
@@ -108,10 +108,10 @@ impl Stream {
     /// them because they are damaged, or a later one counts.
     pub(crate) fn warm_passed_over(&self, entry: &SegmentEntry) -> Result<Vec<PathBuf>> {
         let known = entry.away_copies().warm.map(|warm| WarmFileName::of(&warm.index().summary));
-        let names = list_dir(&*self.storage, self.layout.warm_dir(), WarmFileName::parse)?;
+        let names = list_dir(self.storage(), self.layout().warm_dir(), WarmFileName::parse)?;
         let of_segment = names.into_iter().filter(|n| n.segment_id == entry.meta.segment_id);
         let others = of_segment.filter(|name| Some(*name) != known);
-        Ok(others.map(|name| self.layout.warm_path(&name)).collect())
+        Ok(others.map(|name| self.layout().warm_path(&name)).collect())
     }
 
     /// Moves a compressed file out of the log that no entry names.
@@ -133,15 +133,15 @@ impl Stream {
         let copies = entry.away_copies();
         let Some(cold) = &copies.cold else { return Ok(()) };
         let name = copies.cold_name(cold);
-        let store = || store_cold_tail(&*self.storage, &self.layout, &name, cold.index());
+        let store = || store_cold_tail(self.storage(), self.layout(), &name, cold.index());
         self.while_moving(store, |_, ()| Ok(()))
     }
 
     fn quarantine(&self, path: &Path) -> Result<Option<PathBuf>> {
-        if !self.storage.exists(path).map_err(AofError::io("look for", path))? {
+        if !self.storage().exists(path).map_err(AofError::io("look for", path))? {
             return Ok(None);
         }
-        let quarantine = Quarantine { storage: &*self.storage, layout: &self.layout };
+        let quarantine = Quarantine { storage: self.storage(), layout: self.layout() };
         quarantine.take(path).map(Some)
     }
 }

@@ -6,20 +6,19 @@
 
 use std::path::Path;
 
-use super::host::SegmentStore;
+use super::cold::ColdStore;
 use super::layout::Layout;
 use super::survey::Survey;
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity, WATERMARK_HEADER_LEN, WatermarkHeader};
-use crate::io::{Clock, EntryKind, OpenMode, Storage};
-use crate::write::AofConfig;
+use crate::io::{EntryKind, OpenMode, Storage};
 
 /// The log in a directory, before anything of it is locked or changed; `None` if there is
 /// none.
 pub(crate) fn look_for(
     storage: &dyn Storage,
     layout: &Layout,
-    store: &dyn SegmentStore,
+    cold: &ColdStore,
 ) -> Result<Option<StreamIdentity>> {
     let dir = layout.segments_dir();
     if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
@@ -27,22 +26,8 @@ pub(crate) fn look_for(
     }
     match layout.load_identity(storage)? {
         Some(identity) => Ok(Some(identity)),
-        None => Survey::take(storage, layout, store)?.identity_or_derived(storage, layout),
+        None => Survey::take(storage, layout, cold)?.identity_or_derived(storage, layout),
     }
-}
-
-/// The identity of a new log.
-pub(crate) fn draw(
-    storage: &dyn Storage,
-    clock: &dyn Clock,
-    config: &AofConfig,
-) -> Result<StreamIdentity> {
-    Ok(StreamIdentity {
-        stream_id: draw_id(storage, &config.root_dir)?,
-        name: config.stream_name(),
-        format: config.format,
-        created_at_ns: clock.now_ns(),
-    })
 }
 
 /// An id that no other log has.

@@ -9,12 +9,15 @@ mod address;
 mod away;
 pub(crate) mod cold;
 mod cold_moves;
+mod files;
 mod heal;
-mod host;
 pub(crate) mod identity;
 mod layout;
 mod moves;
 mod publish;
+mod quarantine;
+mod remove;
+mod store;
 pub(crate) mod stored_index;
 mod survey;
 mod table;
@@ -23,27 +26,24 @@ mod warm;
 mod windows;
 
 pub use address::{is_address, refuse_address};
-pub(crate) use away::AwayCopies;
 pub use away::Residency;
-pub(crate) use cold::{
-    ANOTHER_PREFIX, Claim, Claimant, ColdChunks, ColdTier, FoundStream, RECOVER, ReachStore,
-    Upload, before_start, claim, diverged, split_url, store_location,
-};
+pub(crate) use away::{ArchivedObject, AwayCopies};
+pub(crate) use cold::{ColdStore, ColdTier, FoundStream, Uploaded, split_url};
 pub use cold::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, cold_location, restore,
     restore_on,
 };
-pub(crate) use cold_moves::ColdObject;
+pub(crate) use files::{create_anew, temporary_of};
 pub(crate) use heal::Aside;
-pub(crate) use host::{Admission, Comeback, LocalStore, SegmentStore};
 pub(crate) use identity::{draw_id, recorded_id};
 pub use layout::{Layout, SegmentListing};
-pub(crate) use moves::Moves;
 pub(crate) use publish::{
     WatermarkPublisher, WatermarkView, durable_position, is_closed, load_claim, mark_doubtful,
 };
+pub(crate) use quarantine::Quarantine;
+pub(crate) use remove::Removal;
+pub(crate) use store::{Owner, Store, StoreParts, Unsealed};
 pub(crate) use survey::{Found, Present, Survey, missing_entry, settle};
 pub(crate) use table::{Opened, SegmentEntry, SegmentTable};
 pub use table::{SealedInfo, SegmentInfo};
-pub(crate) use transitions::Transitions;
 pub(crate) use windows::{FRAMES_MAX, ReadAhead};

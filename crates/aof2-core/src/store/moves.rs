@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::store::Store;
 use super::table::SegmentEntry;
 use super::transitions::{compressed, evict};
 use super::warm::WarmFiles;
@@ -25,7 +26,6 @@ use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{SEGMENT_FOOTER_LEN, SegmentId};
 use crate::io::OpenMode;
 use crate::segment::{Artifact, ArtifactOptions, hydrate, write_artifact};
-use crate::write::Stream;
 
 /// What a stream keeps in its hot tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,9 +87,9 @@ impl HotUsage {
     }
 }
 
-impl Stream {
+impl Store {
     pub(crate) fn hot_usage(&self) -> HotUsage {
-        let entries = self.table.snapshot();
+        let entries = self.table().snapshot();
         let hot = entries.iter().filter(|e| e.damage.is_none() && e.is_hot());
         let mut usage = HotUsage::default();
         for entry in hot {
@@ -117,7 +117,7 @@ impl Stream {
 
     /// A sealed segment that is not damaged.
     pub(crate) fn sealed_entry(&self, segment_id: SegmentId) -> Result<Arc<SegmentEntry>> {
-        let entry = self.table.find(segment_id.as_u32()).filter(|e| e.sealed_info().is_some());
+        let entry = self.table().find(segment_id.as_u32()).filter(|e| e.sealed_info().is_some());
         let entry = entry.ok_or(AofError::NoSuchSegment(segment_id))?;
         match &entry.damage {
             Some(damage) => Err(AofError::Corrupt(Box::new(damage.clone()))),
@@ -144,7 +144,7 @@ impl Stream {
             Ok(artifact) => self.while_moving(
                 || {
                     let bytes = artifact.index().artifact_len();
-                    entry.enter_warm(Arc::new(artifact), self.clock.now_ns() / 1_000_000);
+                    entry.enter_warm(Arc::new(artifact), self.now_ms());
                     Ok(bytes)
                 },
                 |m, bytes| m.record(segment_id, base_offset, compressed(*bytes)).map(drop),
@@ -167,7 +167,7 @@ impl Stream {
     /// Writes, syncs, verifies and only then names the compressed copy.
     fn write_warm(&self, entry: &Arc<SegmentEntry>, options: &ArtifactOptions) -> Result<Artifact> {
         let segment = match entry.is_hot() {
-            true => self.table.open_whole(&*self.storage, entry)?,
+            true => self.table().open_whole(self.storage(), entry)?,
             false => return Err(AofError::NoSuchSegment(entry.meta.segment_id)),
         };
         let (footer, sealed_at_ns) = self.read_footer(entry)?;
@@ -204,14 +204,16 @@ impl Stream {
     }
 
     fn warm_files(&self) -> WarmFiles<'_> {
-        WarmFiles { storage: &*self.storage, layout: &self.layout }
+        WarmFiles { storage: self.storage(), layout: self.layout() }
     }
 
     /// The footer's bytes, and when they were written.
     fn read_footer(&self, entry: &SegmentEntry) -> Result<([u8; SEGMENT_FOOTER_LEN], u64)> {
         let path = &entry.path;
-        let file =
-            self.storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
+        let file = self
+            .storage()
+            .open(path, OpenMode::Read)
+            .map_err(AofError::io("open segment", path))?;
         let mut footer = [0; SEGMENT_FOOTER_LEN];
         let at = u64::from(entry.meta.space_end());
         file.read_exact_at(&mut footer, at).map_err(AofError::io("read segment footer", path))?;
@@ -233,7 +235,7 @@ impl Stream {
                     return Err(AofError::LastCopy(segment_id));
                 }
                 let path = &entry.path;
-                match self.storage.remove(path) {
+                match self.storage().remove(path) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                         entry.enter_hot();
                         return Err(AofError::io("remove segment", path)(e));
@@ -241,7 +243,7 @@ impl Stream {
                     _ => {}
                 }
                 self.drop_index(&entry.meta);
-                self.sync_names(self.layout.segments_dir())?;
+                self.sync_names(&self.layout().segments_dir())?;
                 Ok(bytes)
             },
             |m, bytes| evict(m, segment_id, *bytes),
@@ -260,7 +262,7 @@ impl Stream {
             self.while_moving(|| Ok(()), |m, ()| m.record(segment_id, base_offset, event).map(drop))
         };
         record(ManifestEvent::HydrationStarted { source_tier })?;
-        if let Err(error) = hydrate(&*self.storage, artifact, &self.layout.segments_dir()) {
+        if let Err(error) = hydrate(self.storage(), artifact, &self.layout().segments_dir()) {
             let reason = match &error {
                 AofError::NoSuchSegment(_) => ReasonCode::MISSING,
                 _ => ReasonCode::TRANSIENT,
@@ -272,7 +274,7 @@ impl Stream {
         self.while_moving(
             || {
                 entry.enter_hot();
-                self.table.forget_windows(segment_id.as_u32());
+                self.table().forget_windows(segment_id.as_u32());
                 Ok(resident_bytes)
             },
             |m, bytes| {

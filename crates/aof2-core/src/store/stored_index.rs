@@ -9,13 +9,13 @@
 use std::io;
 
 use super::layout::Layout;
+use super::store::Store;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::format::{
     FormatError, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentFileName, SegmentIndex,
 };
 use crate::io::{OpenMode, Storage};
 use crate::segment::{Segment, SegmentMeta};
-use crate::write::Stream;
 
 fn identity(meta: &SegmentMeta, info: &SealedInfo) -> IndexedSegment {
     IndexedSegment {
@@ -70,7 +70,7 @@ fn read(
     SegmentIndex::decode(&bytes).map_err(invalid)
 }
 
-impl Stream {
+impl Store {
     /// Stores the points of a segment that was just sealed.
     pub(crate) fn store_index(&self, segment: &Segment, info: &SealedInfo) {
         let points = segment.index().points();
@@ -78,35 +78,35 @@ impl Stream {
             return;
         }
         let index = SegmentIndex { of: identity(segment.meta(), info), points };
-        let path = self.layout.index_path(&segment.meta().file_name());
+        let path = self.layout().index_path(&segment.meta().file_name());
         let write = || {
-            self.storage.create_dir_all(&self.layout.index_dir())?;
-            if self.storage.exists(&path)? {
-                self.storage.remove(&path)?;
+            self.storage().create_dir_all(&self.layout().index_dir())?;
+            if self.storage().exists(&path)? {
+                self.storage().remove(&path)?;
             }
-            self.storage.create_new(&path)?.write_all_at(&index.encode(), 0)
+            self.storage().create_new(&path)?.write_all_at(&index.encode(), 0)
         };
         if let Err(error) = write() {
             tracing::warn!(path = %path.display(), %error, "index of a segment was not stored");
             // Half of one would only be in the way.
-            let _ = self.storage.remove(&path);
+            let _ = self.storage().remove(&path);
         }
     }
 
     /// Removes the stored index of a segment that is gone.
     pub(crate) fn drop_index(&self, meta: &SegmentMeta) {
-        let _ = self.storage.remove(&self.layout.index_path(&meta.file_name()));
+        let _ = self.storage().remove(&self.layout().index_path(&meta.file_name()));
     }
 
     /// Background: removes indexes of segments that a crash, or another tool, removed
     /// without them.
     pub(crate) fn drop_stray_indexes(&self) {
-        let Some(first) = self.table.first() else { return };
-        let dir = self.layout.index_dir();
-        for entry in self.storage.list(&dir).unwrap_or_default() {
+        let Some(first) = self.table().first() else { return };
+        let dir = self.layout().index_dir();
+        for entry in self.storage().list(&dir).unwrap_or_default() {
             let name = SegmentFileName::parse_index(&entry.name);
             if name.is_some_and(|name| name.segment_id < first.meta.segment_id) {
-                let _ = self.storage.remove(&dir.join(&entry.name));
+                let _ = self.storage().remove(&dir.join(&entry.name));
             }
         }
     }

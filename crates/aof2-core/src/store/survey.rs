@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::away::{AwayCopies, AwayNames, list_away};
-use super::host::SegmentStore;
+use super::cold::ColdStore;
 use super::identity::{recorded_id, unidentified};
 use super::layout::{Layout, SegmentListing};
 use super::table::{SealedInfo, SegmentEntry};
@@ -108,10 +108,10 @@ impl Present {
         &self,
         storage: &dyn Storage,
         layout: &Layout,
-        store: &dyn SegmentStore,
+        cold: &ColdStore,
         format: SegmentFormat,
     ) -> Result<Found> {
-        let copies = self.away.as_ref().map(|away| away.open(storage, layout, store));
+        let copies = self.away.as_ref().map(|away| away.open(storage, layout, cold));
         let file_path = |name: &SegmentFileName| layout.segment_path(name);
         let Some((name, path)) = self.name.zip(self.path.clone()) else {
             return match (copies, &self.away) {
@@ -403,11 +403,7 @@ impl Found {
 
 impl Survey {
     /// Lists and reads. `NotALog` when there is no `segments/` directory.
-    pub(crate) fn take(
-        storage: &dyn Storage,
-        layout: &Layout,
-        store: &dyn SegmentStore,
-    ) -> Result<Self> {
+    pub(crate) fn take(storage: &dyn Storage, layout: &Layout, cold: &ColdStore) -> Result<Self> {
         let dir = layout.segments_dir();
         if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
             let reason = match storage.exists(layout.root()) {
@@ -424,7 +420,7 @@ impl Survey {
         let listing = layout.list(storage)?;
         let mut found = Vec::with_capacity(listing.segments.len());
         for name in Present::merge(&listing, list_away(storage, layout)?, layout) {
-            match name.load(storage, layout, store, format) {
+            match name.load(storage, layout, cold, format) {
                 Ok(f) => found.push(f),
                 // Removed by retention or a closing writer since it was listed.
                 Err(e) if is_not_found(&e) => {}

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::store::{Store, Unsealed};
 use super::survey::Survey;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Result};
@@ -31,8 +32,6 @@ use crate::manifest::{
     find_divergences,
 };
 use crate::segment::SegmentMeta;
-use crate::write::Stream;
-use crate::write::count;
 
 /// How long after something was recorded a shadow is compared with the files. The
 /// comparison looks at every segment file, so a burst of seals gets one of them.
@@ -103,12 +102,16 @@ fn unsealed(meta: &SegmentMeta) -> ScannedSegment {
     }
 }
 
-impl Stream {
+impl Store {
     /// Opens the manifest if the configuration asks for one.
-    pub(crate) fn start_transitions(&self, doubtful: Vec<SegmentId>) -> Result<()> {
+    pub(crate) fn start_transitions(
+        &self,
+        mode: ManifestMode,
+        doubtful: Vec<SegmentId>,
+    ) -> Result<()> {
         let mut state = self.transitions.state.lock();
         state.doubtful = doubtful;
-        self.switch(&mut state, self.config.manifest_mode)
+        self.switch(&mut state, mode)
     }
 
     /// Writes the manifest, or no longer, from now on.
@@ -139,7 +142,7 @@ impl Stream {
         if state.manifest.is_none() {
             match self.open_manifest(state) {
                 Ok(manifest) => {
-                    self.store.manifest_opened(&manifest);
+                    self.cold().manifest_opened(&manifest);
                     state.manifest = Some(Arc::new(manifest));
                 }
                 // Nothing depends on a shadow.
@@ -149,27 +152,26 @@ impl Stream {
         }
         state.mode = mode;
         state.compare_at_ms = Some(self.now_ms());
-        self.bells.manifest.notify_one();
+        self.manifest_changed();
         Ok(())
     }
 
     fn open_manifest(&self, state: &mut State) -> Result<Manifest> {
         let manifest = Manifest::open(
-            Arc::clone(&self.storage),
-            Arc::clone(&self.clock),
-            self.layout.root(),
-            self.identity.stream_id,
-            self.config.manifest.clone(),
+            self.shared_storage(),
+            self.shared_clock(),
+            self.layout().root(),
+            self.identity().stream_id,
+            self.manifest_config().clone(),
         )?;
         self.settle(state, manifest)
     }
 
     /// Records what happened while nobody wrote the manifest, and makes it durable.
     fn settle(&self, state: &mut State, manifest: Manifest) -> Result<Manifest> {
-        let entries = self.table.snapshot();
-        let active = self.tail.lock().active.as_ref().map(|a| a.flush.clone());
-        let unnamed =
-            active.filter(|flush| !flush.is_named()).map(|flush| flush.segment().meta().segment_id);
+        let entries = self.table().snapshot();
+        let unsealed = self.unsealed();
+        let unnamed = unsealed.iter().find(|u| !u.is_named).map(|u| u.meta.segment_id);
         let present: Vec<_> = entries
             .iter()
             .filter(|e| Some(e.meta.segment_id) != unnamed && e.damage.is_none())
@@ -206,7 +208,7 @@ impl Stream {
                 let doubtful = state.doubtful.contains(&entry.meta.segment_id);
                 self.record_sealed(&manifest, &entry.meta, info, doubtful)?;
             }
-            settle_copies(&manifest, entry, known.as_ref(), &self.config.manifest.upload_prefix)?;
+            settle_copies(&manifest, entry, known.as_ref(), &self.manifest_config().upload_prefix)?;
         }
         let newest = present.last().map(|e| e.meta.segment_id);
         state.next_opened = newest.map_or(SegmentId::from_u64(0), SegmentId::next);
@@ -225,7 +227,7 @@ impl Stream {
             durable_bytes: u64::from(info.durable_bytes),
             segment_crc64: info.segment_crc64,
             ext_id: info.ext_id,
-            coordinator_watermark: self.durable.count(),
+            coordinator_watermark: self.owner()?.durable_count(),
             flush_failure,
         };
         manifest.record(meta.segment_id, meta.first_offset + info.record_count, sealed).map(drop)
@@ -239,7 +241,7 @@ impl Stream {
             self.note_manifest_failure(&error);
         }
         state.compare_at_ms.get_or_insert(self.now_ms() + SHADOW_COMPARE_MS);
-        self.bells.manifest.notify_one();
+        self.manifest_changed();
     }
 
     /// Closes a manifest that failed, so that it can be opened again.
@@ -250,7 +252,7 @@ impl Stream {
     }
 
     fn note_manifest_failure(&self, error: &AofError) {
-        count(&self.transitions.failures, 1);
+        self.transitions.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "the manifest is not written until the log is opened again");
     }
 
@@ -264,14 +266,7 @@ impl Stream {
         if state.manifest.is_none() {
             return;
         }
-        let named: Vec<SegmentMeta> = {
-            let tail = self.tail.lock();
-            let closing = tail.closing.as_ref().map(|c| &c.flush);
-            let active = tail.active.as_ref().map(|a| &a.flush);
-            let flushes = closing.into_iter().chain(active);
-            flushes.filter(|f| f.is_named()).map(|f| *f.segment().meta()).collect()
-        };
-        for meta in named {
+        for Unsealed { meta, .. } in self.unsealed().into_iter().filter(|u| u.is_named) {
             // An empty segment that turns out too small for a record is replaced by one
             // with the same number and base: for the manifest it is the same segment.
             if meta.segment_id >= state.next_opened {
@@ -426,8 +421,14 @@ impl Stream {
         None
     }
 
-    fn now_ms(&self) -> u64 {
-        self.clock.now_ns() / 1_000_000
+    fn manifest_changed(&self) {
+        if let Ok(owner) = self.owner() {
+            owner.manifest_changed();
+        }
+    }
+
+    fn unsealed(&self) -> Vec<Unsealed> {
+        self.owner().map_or_else(|_| Vec::new(), |owner| owner.unsealed())
     }
 
     /// Lets the manifest go if an error was its last.
@@ -460,7 +461,7 @@ impl Stream {
         if let Err(error) = &result {
             self.drop_poisoned(&mut state, error);
         }
-        self.bells.manifest.notify_one();
+        self.manifest_changed();
         result
     }
 
@@ -470,13 +471,14 @@ impl Stream {
         schema_id: u32,
         blob: &[u8],
     ) -> Result<u64> {
-        let newest = || self.table.last().map(|entry| entry.meta.segment_id);
-        let segment = segment.or_else(newest).unwrap_or_else(|| self.tail.lock().next_segment);
+        let newest = || self.table().last().map(|entry| entry.meta.segment_id);
+        let owner = self.owner()?;
+        let segment = segment.or_else(newest).unwrap_or_else(|| owner.next_segment());
         if segment.as_u64() > u64::from(u32::MAX) {
             let reason = format!("segment {segment} cannot exist: segments count to {}", u32::MAX);
             return Err(AofError::InvalidRecord { reason });
         }
-        let offset = self.appended.count();
+        let offset = owner.appended_count();
         self.with_manifest(|manifest| {
             manifest.record(segment, offset, ManifestEvent::CustomEvent { schema_id, blob })
         })
@@ -497,7 +499,7 @@ impl Stream {
         let Some(manifest) = manifest else { return Ok(()) };
         manifest.check_uploads().map_err(|error| {
             let cause = std::io::Error::other(error.to_string());
-            AofError::io("list manifest chunks", self.layout.root())(cause)
+            AofError::io("list manifest chunks", self.layout().root())(cause)
         })
     }
 
@@ -515,7 +517,7 @@ impl Stream {
         // A segment that comes back has its file before it is recorded. Whatever begins
         // later cannot record anything until we are done.
         let moving = self.moves.busy();
-        let survey = Survey::take(&*self.storage, &self.layout, &*self.store)?;
+        let survey = Survey::take(self.storage(), self.layout(), self.cold())?;
         let mut files: Vec<ScannedSegment> = survey
             .found
             .iter()
@@ -529,7 +531,7 @@ impl Stream {
         let next_opened = state.next_opened;
         files.retain(|f| f.segment_id < next_opened || !self.is_unsealed(f.segment_id));
         let listed_until = files.last().map(|f| f.segment_id);
-        if let Some(active) = self.table.last().filter(|e| {
+        if let Some(active) = self.table().last().filter(|e| {
             let id = e.meta.segment_id;
             e.is_hot() && id < state.next_opened && listed_until < Some(id)
         }) {
@@ -547,10 +549,7 @@ impl Stream {
     }
 
     fn is_unsealed(&self, id: SegmentId) -> bool {
-        let tail = self.tail.lock();
-        let closing = tail.closing.as_ref().map(|c| &c.flush);
-        let active = tail.active.as_ref().map(|a| &a.flush);
-        closing.into_iter().chain(active).any(|f| f.segment().meta().segment_id == id)
+        self.unsealed().iter().any(|u| u.meta.segment_id == id)
     }
 
     pub(crate) fn manifest_metrics(&self) -> Option<ManifestMetrics> {

@@ -95,23 +95,22 @@ impl Coordinator {
     /// What a stream has for the object store.
     fn stream_tasks(&self, at: usize, tasks: &mut Tasks<'_>) {
         let Some((stream, tiers)) = tasks.streams.get(at) else { return };
-        if !tiers.is_reconciled() {
+        if !stream.store().cold().is_reconciled() {
             tasks.add(at, ColdTask::Reconcile, 0);
             return;
         }
-        if stream.has_manifest_to_upload() {
+        if stream.store().has_manifest_to_upload() {
             tasks.add(at, ColdTask::Chunks, 0);
         }
         let mut uploads = next_uploads(stream, tiers).into_iter();
         if let Some(id) = uploads.next() {
             tasks.add(at, ColdTask::Upload(id), 0);
         }
-        let is_verified = |id| tiers.verified.lock().as_ref().is_some_and(|v| v.segment_id == id);
-        if let Some(id) = uploads.next().filter(|&id| !is_verified(id)) {
+        if let Some(id) = uploads.next().filter(|&id| !stream.store().is_verified_ahead(id)) {
             tasks.add(at, ColdTask::Verify(id), 0);
         }
-        let first = stream.table.first().map(|entry| entry.meta.segment_id);
-        if let Some(first) = first.filter(|first| *first > tiers.writer.start()) {
+        let first = stream.store().table().first().map(|entry| entry.meta.segment_id);
+        if let Some(first) = first.filter(|first| *first > stream.store().cold().writer().start()) {
             tasks.add(at, ColdTask::Start(first), 0);
         }
         for (from_ms, task) in self.deletes(stream, tiers) {
@@ -129,21 +128,23 @@ impl Coordinator {
     fn deletes(&self, stream: &Stream, tiers: &StreamTiers) -> Vec<(u64, ColdTask)> {
         let Some(cold) = self.cold() else { return Vec::new() };
         let after_ms = self.config().cold_delete_after_ms;
-        let first = stream.table.first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
-        let stays = |id: SegmentId, epoch: u32| match stream.table.find(id.as_u32()) {
-            _ if tiers.writer.is_leftover(id, epoch) => false,
+        let first =
+            stream.store().table().first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
+        let stays = |id: SegmentId, epoch: u32| match stream.store().table().find(id.as_u32()) {
+            _ if stream.store().cold().writer().is_leftover(id, epoch) => false,
             Some(entry) => {
                 let copies = entry.away_copies();
                 copies.cold.is_none() || copies.cold_epoch == epoch
             }
-            None => id < first && id >= tiers.writer.start(),
+            None => id < first && id >= stream.store().cold().writer().start(),
         };
-        let queued = stream.look_at_manifest(|index| {
+        let queued = stream.store().look_at_manifest(|index| {
             let backoff = tiers.cold_backoff.lock();
             let known = index.pending_deletes().filter_map(|delete| {
                 let key = ColdKey::parse(&delete.key)?;
                 let (id, epoch) = (key.segment_id(), key.epoch());
-                let is_ours = cold.key(stream.identity.stream_id, id, epoch) == delete.key;
+                let is_ours =
+                    cold.key(stream.store().identity().stream_id, id, epoch) == delete.key;
                 if !is_ours || stays(id, epoch) {
                     return None;
                 }
@@ -170,7 +171,7 @@ impl Coordinator {
         let mut candidates = Vec::new();
         for (at, (stream, tiers)) in tasks.streams.iter().enumerate() {
             let pinned = tiers.pinned.lock();
-            for entry in stream.table.snapshot() {
+            for entry in stream.store().table().snapshot() {
                 let copies = entry.away_copies();
                 let Some(warm) = &copies.warm else { continue };
                 let bytes = warm.index().artifact_len();
@@ -232,12 +233,15 @@ fn one_of_each(by_stream: &[(usize, ColdTask)]) -> Vec<(usize, ColdTask)> {
 /// segment that can never be uploaded, because it is damaged here, is passed over.
 fn next_uploads(stream: &Stream, tiers: &StreamTiers) -> Vec<SegmentId> {
     let mut found = Vec::with_capacity(2);
-    for entry in stream.table.snapshot() {
+    for entry in stream.store().table().snapshot() {
         let (id, copies) = (entry.meta.segment_id, entry.away_copies());
         if entry.sealed_info().is_none() || found.len() == 2 {
             break;
         }
-        if entry.damage.is_some() || copies.cold.is_some() || id < tiers.writer.start() {
+        if entry.damage.is_some()
+            || copies.cold.is_some()
+            || id < stream.store().cold().writer().start()
+        {
             continue;
         }
         let is_hopeless = match copies.warm {

@@ -150,7 +150,7 @@ impl Coordinator {
             let backoff = tiers.backoff.lock();
             let pinned = tiers.pinned.lock();
             let stays = |id: &SegmentId| pinned.contains(id) || asked.contains(id);
-            for entry in stream.table.snapshot() {
+            for entry in stream.store().table().snapshot() {
                 let Some(info) = entry.sealed_info() else { continue };
                 let segment_id = entry.meta.segment_id;
                 let may_go = entry.is_hot() && entry.damage.is_none() && !stays(&segment_id);
@@ -168,7 +168,8 @@ impl Coordinator {
                 }
             }
             for &segment_id in asked.iter().filter(|id| backoff.is_due(id, now_ms)) {
-                let away = stream.sealed_entry(segment_id).ok().filter(|entry| !entry.is_hot());
+                let away =
+                    stream.store().sealed_entry(segment_id).ok().filter(|entry| !entry.is_hot());
                 let bytes = away.and_then(|e| Some(u64::from(e.sealed_info()?.durable_bytes)));
                 requests.push(Request { stream: index, segment_id, bytes: bytes.unwrap_or(0) });
             }
@@ -211,7 +212,7 @@ impl Coordinator {
             let mut rank = 0;
             let last_turn = tiers.compress_turn.load(Ordering::Relaxed);
             let backoff = tiers.backoff.lock();
-            for entry in stream.table.snapshot() {
+            for entry in stream.store().table().snapshot() {
                 let id = entry.meta.segment_id;
                 let is_new = entry.is_hot()
                     && entry.sealed_info().is_some()

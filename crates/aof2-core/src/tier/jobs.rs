@@ -83,22 +83,22 @@ impl Job {
     }
 
     /// Moves a segment out of the hot tier on this thread.
-    pub(super) fn evict_now(
+    pub(crate) fn evict_now(
         stream: &Stream,
         tiers: &StreamTiers,
         segment_id: SegmentId,
     ) -> Result<u64> {
         let counters = &tiers.counters;
         let start = Instant::now();
-        let entry = stream.sealed_entry(segment_id)?;
+        let entry = stream.store().sealed_entry(segment_id)?;
         if entry.is_hot() && !Self::is_held_elsewhere(stream, tiers, &entry)? {
             Self::compress_now(stream, tiers, segment_id)?;
         }
-        let bytes = stream.evict_hot(segment_id)?;
+        let bytes = stream.store().evict_hot(segment_id)?;
         if bytes > 0 {
             counters.evictions.fetch_add(1, Ordering::Relaxed);
             tracing::info!(
-                stream = %stream.identity.name, segment = segment_id.as_u64(), bytes,
+                stream = %stream.store().identity().name, segment = segment_id.as_u64(), bytes,
                 elapsed = ?start.elapsed(), "segment left the hot tier"
             );
         }
@@ -114,8 +114,9 @@ impl Job {
         entry: &SegmentEntry,
     ) -> Result<bool> {
         let copies = entry.away_copies();
-        match (&copies.warm, &copies.cold, tiers.coordinator.cold(), stream.cold_key(entry)) {
-            (Some(warm), None, ..) => stream.verify_warm(warm).map(|()| true),
+        match (&copies.warm, &copies.cold, tiers.coordinator.cold(), stream.store().cold_key(entry))
+        {
+            (Some(warm), None, ..) => stream.store().verify_warm(warm).map(|()| true),
             (Some(_), Some(_), ..) => Ok(true),
             (None, Some(cold), Some(tier), Some(key)) => {
                 Ok(tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false))
@@ -131,25 +132,25 @@ impl Job {
         segment_id: SegmentId,
     ) -> Result<u64> {
         let (counters, start) = (&tiers.counters, Instant::now());
-        let entry = stream.sealed_entry(segment_id)?;
+        let entry = stream.store().sealed_entry(segment_id)?;
         if entry.away_copies().warm.is_some() {
             return Ok(0);
         }
         let job_id = counters.jobs.fetch_add(1, Ordering::Relaxed) as u32;
         let options = tiers.coordinator.config().artifact_options();
         let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        let written = stream.compress(segment_id, job_id, &options)?;
+        let written = stream.store().compress(segment_id, job_id, &options)?;
         counters.compressed(raw, written, start.elapsed());
         Ok(written)
     }
 
     fn hydrate_now(&self) -> Result<u64> {
         let start = Instant::now();
-        let bytes = self.stream.hydrate(self.segment_id)?;
+        let bytes = self.stream.store().hydrate(self.segment_id)?;
         if bytes > 0 {
             self.tiers.counters.hydrated(start.elapsed());
             tracing::info!(
-                stream = %self.stream.identity.name, segment = self.segment_id.as_u64(), bytes,
+                stream = %self.stream.store().identity().name, segment = self.segment_id.as_u64(), bytes,
                 elapsed = ?start.elapsed(), "segment came back to the hot tier"
             );
         }
@@ -176,7 +177,7 @@ impl Job {
         }
         self.tiers.counters.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
-            %error, stream = %self.stream.identity.name, segment = self.segment_id.as_u64(),
+            %error, stream = %self.stream.store().identity().name, segment = self.segment_id.as_u64(),
             job = ?self.kind, "a move between tiers failed"
         );
     }

@@ -12,16 +12,13 @@ mod backoff;
 mod cold_plan;
 mod config;
 mod coordinator;
-mod handle;
 mod jobs;
 mod lanes;
 mod outage;
 mod pins;
 mod plan;
-mod reconcile;
 mod status;
 mod stream;
-mod writer;
 
 pub use config::{AdmissionPolicy, TierConfig};
 #[cfg(test)]
@@ -29,7 +26,7 @@ pub use config::{AdmissionPolicy, TierConfig};
 mod tests;
 
 pub(crate) use activation::Priority;
-pub(crate) use archive::upload_now;
+pub(crate) use archive::{upload_now, upload_through};
 pub(crate) use coordinator::Coordinator;
 pub(crate) use jobs::Job;
 pub(crate) use lanes::Lane;

@@ -14,8 +14,8 @@ use crate::write::Stream;
 
 /// The pins that were stored. A damaged file is no reason not to open the log.
 fn load(stream: &Stream) -> Result<BTreeSet<SegmentId>> {
-    let path = stream.layout.pins_file();
-    let file = match stream.storage.open(&path, OpenMode::Read) {
+    let path = stream.store().layout().pins_file();
+    let file = match stream.store().storage().open(&path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         file => file.map_err(AofError::io("open", &path))?,
     };
@@ -29,8 +29,8 @@ fn load(stream: &Stream) -> Result<BTreeSet<SegmentId>> {
 }
 
 fn store(stream: &Stream, pins: &BTreeSet<SegmentId>) -> Result<()> {
-    let path = stream.layout.pins_file();
-    stream.layout.replace_file(&*stream.storage, &path, &encode_pins(pins))
+    let path = stream.store().layout().pins_file();
+    stream.store().layout().replace_file(stream.store().storage(), &path, &encode_pins(pins))
 }
 
 impl StreamTiers {
@@ -44,7 +44,7 @@ impl StreamTiers {
                 return;
             }
         };
-        pins.retain(|id| stream.sealed_entry(*id).is_ok());
+        pins.retain(|id| stream.store().sealed_entry(*id).is_ok());
         self.pinned.lock().extend(pins.iter().copied());
         for id in pins {
             let _ = self.ask(id, Priority::Prefetch);

@@ -17,7 +17,6 @@ pub(crate) struct TierCounters {
     pub(super) evictions: AtomicU64,
     pub(super) failures: AtomicU64,
     pub(super) cold_failures: AtomicU64,
-    pub(super) cold_missing: AtomicU64,
     pub(super) warm_evictions: AtomicU64,
     pub(super) deletes: AtomicU64,
     pub(crate) scrubbed_bytes: AtomicU64,
@@ -65,6 +64,8 @@ impl TierCounters {
     fn snapshot(&self) -> TierMetrics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TierMetrics {
+            // Counted by the store.
+            cold_missing: 0,
             evictions: load(&self.evictions),
             failures: load(&self.failures),
             compressions: load(&self.compressions),
@@ -79,7 +80,6 @@ impl TierCounters {
             upload_seconds: load(&self.upload_ns) as f64 / 1e9,
             deletes: load(&self.deletes),
             cold_failures: load(&self.cold_failures),
-            cold_missing: load(&self.cold_missing),
             scrubbed_bytes: load(&self.scrubbed_bytes),
             scrubbed_segments: load(&self.scrubbed_segments),
             damage_found: load(&self.damage_found),
@@ -191,7 +191,7 @@ pub struct TierStatus {
 impl TierStatus {
     pub(super) fn of(tiers: &StreamTiers, stream: &Stream) -> Self {
         let mut status = Self {
-            hot_bytes: stream.hot_usage().total(),
+            hot_bytes: stream.store().hot_usage().total(),
             hot_bytes_max: tiers.coordinator.config().hot_bytes,
             stream_hot_bytes_max: tiers.hot_bytes,
             warm_bytes_max: tiers.coordinator.config().warm_bytes,
@@ -200,10 +200,13 @@ impl TierStatus {
             activations_pending: tiers.activations.lock().len() as u64,
             needs_repair_segments: tiers.scrub.needs_repair(stream),
             last_scrub_ms: tiers.scrub.completed_ms(),
-            metrics: tiers.counters.snapshot(),
+            metrics: TierMetrics {
+                cold_missing: stream.store().cold().missing_count(),
+                ..tiers.counters.snapshot()
+            },
             ..Self::default()
         };
-        for entry in stream.table.snapshot() {
+        for entry in stream.store().table().snapshot() {
             match entry.is_hot() {
                 true => status.hot_segments += 1,
                 false => status.evicted_segments += 1,
@@ -225,9 +228,10 @@ impl TierStatus {
         let cold = tiers.coordinator.cold()?;
         Some(ColdStatus {
             url: cold.url().to_string(),
-            archived: stream.archived.count(),
+            archived: stream.store().archived().count(),
             uploads_pending: uploads_pending(stream),
             deletes_pending: stream
+                .store()
                 .look_at_manifest(|index| index.pending_deletes().count() as u64)
                 .unwrap_or(0),
             capabilities: cold.capabilities(),

@@ -1,31 +1,27 @@
 //! The tiers of one stream.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::activation::{Activation, PendingActivationQueue, Priority};
-use super::archive::{ColdTask, Verified};
+use super::archive::ColdTask;
 use super::backoff::Backoff;
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
 use super::lanes::Lane;
 use super::outage;
 use super::status::{TierCounters, TierStatus};
-use super::writer::Writer;
 use crate::check::ScrubState;
 use crate::error::{AofError, Result};
-use crate::format::{ArtifactIndex, ColdTailName, SegmentId, StreamId, StreamIdentity};
+use crate::format::SegmentId;
 use crate::io::{Clock, Storage};
-use crate::manifest::Manifest;
-use crate::segment::ArtifactSource;
-use crate::store::{Admission, Comeback, Layout, SegmentEntry, SegmentStore};
-use crate::store::{ColdChunks, ColdTier, ReachStore};
-use crate::write::{AofConfig, Stream};
+use crate::read::Comeback;
+use crate::store::{ColdStore, SegmentEntry};
+use crate::write::{AofConfig, Stream, Tiers};
 
 /// How long a scan waits for a segment. Longer than a large one takes from a slow
 /// network; with no room at all it would be for ever.
@@ -57,33 +53,14 @@ pub(crate) struct StreamTiers {
     pub(super) compress_turn: AtomicU64,
     pub(super) cold_turn: AtomicU64,
     pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
-    /// The compressed file that is uploaded next, if that was verified.
-    pub(super) verified: Mutex<Option<Verified>>,
     /// What is being done with the object store.
     pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
-    /// The right to write to the bucket.
-    pub(super) writer: Writer,
-    /// Whether the bucket was looked at since the stream was opened.
-    reconciled: AtomicBool,
-    /// Held while it is.
-    pub(super) reconciling: Mutex<()>,
-    /// Reaches what an earlier writer archived.
-    reach: Arc<ReachStore>,
     /// The last failure of each kind of work with the object store that still fails.
     cold_errors: Mutex<BTreeMap<ColdTask, String>>,
 }
 
 impl StreamTiers {
-    /// Those of a stream, if it was opened with tiers.
-    pub(crate) fn of(stream: &Stream) -> Option<&Self> {
-        stream.store.as_any().downcast_ref()
-    }
-
-    pub(crate) fn new(
-        coordinator: Arc<Coordinator>,
-        hot_bytes: Option<u64>,
-        reach: Arc<ReachStore>,
-    ) -> Arc<Self> {
+    fn new(coordinator: Arc<Coordinator>, hot_bytes: Option<u64>) -> Arc<Self> {
         let config = coordinator.config();
         let backoff = Backoff::new(config.retry_ms, config.retry_ms_max);
         let tiers = Arc::new(Self {
@@ -101,12 +78,7 @@ impl StreamTiers {
             compress_turn: AtomicU64::new(0),
             cold_turn: AtomicU64::new(0),
             cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
-            verified: Mutex::default(),
             cold_running: Mutex::default(),
-            writer: Writer::default(),
-            reconciled: AtomicBool::new(false),
-            reconciling: Mutex::default(),
-            reach,
             cold_errors: Mutex::default(),
             coordinator,
         });
@@ -114,23 +86,29 @@ impl StreamTiers {
         tiers
     }
 
-    /// Called once the stream is open.
-    pub(crate) fn attach(&self, stream: &Arc<Stream>) {
+    /// Opens a log whose segments this coordinator keeps within their budgets.
+    pub(crate) fn open(
+        coordinator: &Arc<Coordinator>,
+        config: AofConfig,
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<Stream>, Arc<Self>)> {
+        let bucket = coordinator.cold().map(Arc::clone);
+        let cold = ColdStore::of_writer(bucket, Arc::clone(&storage), &config.root_dir);
+        let tiers = Self::new(Arc::clone(coordinator), config.hot_bytes);
+        let stream = Stream::open_with(config, storage, clock, cold, Arc::clone(&tiers) as _)?;
+        tiers.attach(&stream);
+        Ok((stream, tiers))
+    }
+
+    fn attach(&self, stream: &Arc<Stream>) {
         let _ = self.stream.set(Arc::downgrade(stream));
         self.measure(stream);
         self.load_pins(stream);
         let interval_ms = self.coordinator.config().scrub_interval_ms;
         self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
         self.coordinator.ring_lane(Lane::Scrub);
-        self.ring();
-    }
-
-    pub(super) fn is_reconciled(&self) -> bool {
-        self.reconciled.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set_reconciled(&self) {
-        self.reconciled.store(true, Ordering::Release);
+        self.notify();
     }
 
     pub(super) fn set_cold_error(&self, task: ColdTask, error: Option<String>) {
@@ -153,14 +131,6 @@ impl StreamTiers {
         }
     }
 
-    /// The object store, or why there is none.
-    pub(crate) fn cold(&self) -> Result<&Arc<ColdTier>> {
-        self.coordinator.cold().ok_or_else(|| AofError::InvalidConfig {
-            field: "cold",
-            reason: "this log was opened without a cold tier".into(),
-        })
-    }
-
     /// The stream, while it is open.
     pub(super) fn stream(&self) -> Option<Arc<Stream>> {
         self.stream.get()?.upgrade().filter(|stream| !stream.is_stopped())
@@ -168,7 +138,7 @@ impl StreamTiers {
 
     /// Counts what is in the hot tier anew.
     pub(super) fn measure(&self, stream: &Stream) {
-        let usage = stream.hot_usage();
+        let usage = stream.store().hot_usage();
         self.used.store(usage.total(), Ordering::Release);
         self.evictable.store(usage.sealed_bytes, Ordering::Release);
     }
@@ -176,7 +146,7 @@ impl StreamTiers {
     /// Something moved: counts anew, and wakes a writer that waits for room.
     pub(crate) fn moved(&self, stream: &Stream) {
         self.measure(stream);
-        stream.rollover.signal.raise();
+        stream.room_changed();
         // There may be something to upload, or to remove because it was.
         self.coordinator.ring_lane(Lane::Cold);
     }
@@ -184,7 +154,7 @@ impl StreamTiers {
     /// Asks for a segment to come back to the hot tier.
     pub(crate) fn ask(&self, segment_id: SegmentId, priority: Priority) -> Result<Arc<Activation>> {
         let stream = self.stream().ok_or(AofError::Closed)?;
-        let entry = stream.sealed_entry(segment_id)?;
+        let entry = stream.store().sealed_entry(segment_id)?;
         let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
         let limit = self.hot_bytes.unwrap_or(u64::MAX).min(self.coordinator.config().hot_bytes);
         if bytes > limit && !entry.is_hot() {
@@ -193,7 +163,7 @@ impl StreamTiers {
         }
         let max = self.coordinator.config().activations_max;
         let asked = self.activations.lock().ask(segment_id, priority, max);
-        self.ring();
+        self.notify();
         asked
     }
 
@@ -201,7 +171,7 @@ impl StreamTiers {
     /// asked for before.
     fn has_room_for(&self, segment_id: SegmentId) -> bool {
         let Some(stream) = self.stream() else { return false };
-        let Ok(entry) = stream.sealed_entry(segment_id) else { return false };
+        let Ok(entry) = stream.store().sealed_entry(segment_id) else { return false };
         let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
         let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
         let own = self.hot_bytes.is_none_or(|limit| fits(self.used_soon(), limit));
@@ -214,7 +184,7 @@ impl StreamTiers {
         // is then counted twice, not never.
         let asked = self.activations.lock().in_order();
         let Some(stream) = self.stream() else { return 0 };
-        let asked = asked.into_iter().filter_map(|id| stream.sealed_entry(id).ok());
+        let asked = asked.into_iter().filter_map(|id| stream.store().sealed_entry(id).ok());
         let bytes_of =
             |entry: Arc<SegmentEntry>| Some(u64::from(entry.sealed_info()?.durable_bytes));
         asked.filter_map(bytes_of).sum::<u64>() + self.used.load(Ordering::Acquire)
@@ -245,22 +215,7 @@ impl StreamTiers {
     }
 }
 
-impl SegmentStore for StreamTiers {
-    fn cold_source(&self, index: &ArtifactIndex, epoch: u32) -> Result<Arc<dyn ArtifactSource>> {
-        match self.coordinator.cold() {
-            Some(cold) => Ok(cold.source(index, epoch)),
-            // An earlier writer had a cold tier: the log says where.
-            None => self.reach.cold_source(index, epoch),
-        }
-    }
-
-    fn cold_index(&self, stream_id: StreamId, name: &ColdTailName) -> Option<ArtifactIndex> {
-        match self.coordinator.cold() {
-            Some(cold) => cold.index_named(stream_id, name),
-            None => self.reach.cold_index(stream_id, name),
-        }
-    }
-
+impl Tiers for StreamTiers {
     fn bring_back(&self, segment_id: SegmentId) -> Comeback {
         let deadline = Instant::now().checked_add(BRING_BACK_WAIT);
         match self.ask(segment_id, Priority::Wanted).and_then(|asked| asked.wait(deadline)) {
@@ -278,40 +233,6 @@ impl SegmentStore for StreamTiers {
             // A refusal leaves it where it is, and it is read there.
             let _ = self.ask(segment_id, Priority::Prefetch);
         }
-    }
-
-    fn admit(&self, local: Option<StreamIdentity>, config: &AofConfig) -> Result<Admission> {
-        self.admit_log(local, config)
-    }
-
-    fn claim(
-        &self,
-        storage: &Arc<dyn Storage>,
-        clock: &dyn Clock,
-        layout: &Layout,
-        admission: &Admission,
-    ) -> Result<()> {
-        self.claim_log(storage, clock, layout, admission)
-    }
-
-    fn created(
-        &self,
-        storage: &Arc<dyn Storage>,
-        clock: &dyn Clock,
-        layout: &Layout,
-        identity: &StreamIdentity,
-    ) -> Result<()> {
-        self.claim_now(storage, clock, layout, identity)
-    }
-
-    fn manifest_opened(&self, manifest: &Manifest) {
-        if let Some(cold) = self.coordinator.cold() {
-            manifest.set_uploader(Arc::new(ColdChunks::writing(cold, &self.writer.lineage)));
-        }
-    }
-
-    fn deletes_cold(&self) -> bool {
-        self.coordinator.cold().is_some()
     }
 
     fn admits(&self, bytes: u64) -> bool {
@@ -333,7 +254,7 @@ impl SegmentStore for StreamTiers {
     fn activated(&self, segment_bytes: u64) {
         self.wanted.store(0, Ordering::Release);
         self.used.fetch_add(segment_bytes, Ordering::AcqRel);
-        self.ring();
+        self.notify();
     }
 
     fn sealed(&self, segment_bytes: u64, durable_bytes: u64) {
@@ -341,7 +262,7 @@ impl SegmentStore for StreamTiers {
         self.evictable.fetch_add(durable_bytes, Ordering::AcqRel);
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         self.coordinator.ring();
     }
 
@@ -349,9 +270,5 @@ impl SegmentStore for StreamTiers {
     fn closed(&self) {
         self.activations.lock().finish_all(&AofError::Closed);
         self.coordinator.remove(self);
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -169,7 +169,7 @@ impl Stream {
         }
         let seen = self.gate.rounds();
         self.gate.arrive();
-        self.bells.flush_now.notify_one();
+        self.wakeups.flush_now.notify_one();
         self.durable
             .wait_async(|| {
                 if self.durable.position() >= target {
@@ -245,13 +245,13 @@ impl Stream {
         }
         let mut synced = 0;
         for (segment, _) in &snapshot.segments {
-            if let Err(error) = segment.ensure_named(&*self.storage) {
+            if let Err(error) = segment.ensure_named(self.store.storage()) {
                 let heals = segment.is_name_pending();
                 return Err(if heals { error } else { self.poison(&error) });
             }
         }
         for (segment, end) in &snapshot.segments {
-            match segment.sync_to(&*self.storage, *end) {
+            match segment.sync_to(self.store.storage(), *end) {
                 Ok(bytes) => synced += u64::from(bytes),
                 Err(_) if planted::is(Bug::IgnoreSyncError) => segment.mark_durable(*end),
                 Err(error) => return Err(self.poison(&error)),

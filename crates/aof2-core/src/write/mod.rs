@@ -10,8 +10,10 @@ mod open;
 mod recovery;
 mod retention;
 mod rollover;
+mod source;
 mod stream;
 mod tail;
+mod tiers;
 mod time;
 
 #[cfg(test)]
@@ -20,9 +22,10 @@ mod tests;
 
 pub use config::{AofConfig, FlushConfig};
 pub(crate) use exposition::Exposition;
+pub(crate) use metrics::PrometheusText;
 pub use metrics::{HistogramSnapshot, MetricsSnapshot};
-pub(crate) use metrics::{PrometheusText, count};
 pub use retention::{KeptReason, KeptSegment, RetentionAction, RetentionPolicy, RetentionReport};
 pub(crate) use stream::Stream;
 pub use stream::{AppendOptions, Appended, AppendedBatch};
+pub(crate) use tiers::{NoTiers, Tiers};
 pub use time::timestamp_refusal;

@@ -1,7 +1,7 @@
 //! Opening and closing a stream for writing.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -12,6 +12,9 @@ use super::recovery::{Recovered, Recovery};
 use super::rollover::Rollover;
 use super::stream::Stream;
 use super::tail::{Active, Tail};
+#[cfg(test)]
+use super::tiers::NoTiers;
+use super::tiers::Tiers;
 use super::time::TimeSource;
 use crate::error::{AofError, Result};
 use crate::format::{
@@ -19,13 +22,11 @@ use crate::format::{
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::{FIRST_PAGES_LEN, Settle};
-use crate::store::Layout;
-use crate::store::SegmentStore;
-use crate::store::Survey;
-use crate::store::identity;
-use crate::store::refuse_address;
-use crate::store::{SegmentEntry, SegmentTable};
-use crate::store::{WatermarkPublisher, durable_position, load_claim, mark_doubtful};
+use crate::store::{
+    ColdStore, Layout, Owner, SegmentEntry, SegmentTable, Store, StoreParts, Survey,
+    WatermarkPublisher, draw_id, durable_position, identity, load_claim, mark_doubtful,
+    refuse_address,
+};
 use crate::sync::{Position, Watermark};
 
 impl Stream {
@@ -36,7 +37,7 @@ impl Stream {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
-        Self::open_with(config, storage, clock, Arc::new(crate::store::LocalStore))
+        Self::open_with(config, storage, clock, Arc::default(), Arc::new(NoTiers))
     }
 
     /// Locks, recovers and opens. When it returns, everything it found is durable
@@ -45,7 +46,8 @@ impl Stream {
         config: AofConfig,
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
-        store: Arc<dyn SegmentStore>,
+        cold: Arc<ColdStore>,
+        tiers: Arc<dyn Tiers>,
     ) -> Result<Arc<Self>> {
         config.validate()?;
         let start = Instant::now();
@@ -54,11 +56,12 @@ impl Stream {
         refuse_address(&config.root_dir)?;
         let layout = Layout::new(&config.root_dir);
         let admit = || -> Result<_> {
-            let local = identity::look_for(&*storage, &layout, &*store)?;
+            let local = identity::look_for(&*storage, &layout, &cold)?;
             if let Some(identity) = &local {
                 check_same_stream(&config, identity)?;
             }
-            Ok((local.clone(), store.admit(local, &config)?))
+            let admission = cold.admit(local.clone(), config.stream_name(), config.recover)?;
+            Ok((local, admission))
         };
         let (local, mut admission) = admit()?;
         layout.ensure(&*storage)?;
@@ -66,12 +69,12 @@ impl Stream {
             LockError::Held { pid } => AofError::Locked { path: config.root_dir.clone(), pid },
             LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),
         })?;
-        if identity::look_for(&*storage, &layout, &*store)? != local {
+        if identity::look_for(&*storage, &layout, &cold)? != local {
             // Somebody was quicker with the lock.
             admission = admit()?.1;
         }
-        store.claim(&storage, &*clock, &layout, &admission)?;
-        let mut survey = Survey::take(&*storage, &layout, &*store)?;
+        cold.claim_admitted(&storage, &*clock, &layout, &admission)?;
+        let mut survey = Survey::take(&*storage, &layout, &cold)?;
         let identity = match survey.identity_or_derived(&*storage, &layout)? {
             Some(identity) => {
                 if survey.identity.is_none() {
@@ -80,12 +83,12 @@ impl Stream {
                 identity
             }
             None => {
-                let identity = identity::draw(&*storage, &*clock, &config)?;
+                let identity = draw_identity(&*storage, &*clock, &config)?;
                 layout.store_identity(&*storage, &identity)?;
                 // After the identity is stored: a name that is taken belongs to a log. If
                 // that took long, another machine may have brought the log back already.
-                store.created(&storage, &*clock, &layout, &identity)?;
-                survey = Survey::take(&*storage, &layout, &*store)?;
+                cold.claim(&storage, &*clock, &layout, &identity)?;
+                survey = Survey::take(&*storage, &layout, &cold)?;
                 identity
             }
         };
@@ -108,10 +111,11 @@ impl Stream {
                 mark_doubtful(&*storage, &layout.watermark_file(), header, claim);
             }
         })?;
-        let outside = Outside { storage, clock, store };
+        let outside = Outside { storage, clock, cold, tiers };
         let stream = Self::assemble(config, layout, identity, outside, recovered)?;
         *stream.lock.lock() = Some(lock);
-        stream.start_transitions(doubtful_segments(claim, &stream.table.snapshot()))?;
+        let doubtful = doubtful_segments(claim, &stream.store.table().snapshot());
+        stream.store.start_transitions(stream.config.manifest_mode, doubtful)?;
         stream.metrics.recovery_ns.store(
             u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             Ordering::Relaxed,
@@ -119,7 +123,7 @@ impl Stream {
         stream.start_first_segment()?;
         tracing::info!(
             next_offset = stream.appended.count(),
-            segments = stream.table.len(),
+            segments = stream.store.table().len(),
             elapsed = ?start.elapsed(),
             "open"
         );
@@ -133,7 +137,7 @@ impl Stream {
         outside: Outside,
         recovered: Recovered,
     ) -> Result<Arc<Self>> {
-        let Outside { storage, clock, store } = outside;
+        let Outside { storage, clock, cold, tiers } = outside;
         let table = SegmentTable::new(config.open_segments_max);
         table.set_floor(recovered.next_offset);
         let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -186,21 +190,19 @@ impl Stream {
             WatermarkPublisher::open(&*storage, &layout.watermark_file(), header, &body)?;
         let metrics = Metrics::default();
         count(&metrics.recovery_truncated_bytes, recovered.truncated_bytes);
+        let manifest = config.manifest.clone();
+        let parts = StoreParts { identity, layout, storage, clock, table, cold, manifest };
+        let store = Store::new(parts);
         let stream = Self {
             tail: Mutex::new(tail),
-            table,
             appended: Watermark::default(),
             durable: Watermark::default(),
-            archived: Watermark::default(),
-            archiving: Mutex::new(()),
             durable_bytes: AtomicU64::new(recovered.bytes),
             gate: crate::write::flush::FlushGate::default(),
             rollover,
-            moves: crate::store::Moves::default(),
-            transitions: crate::store::Transitions::default(),
             publisher,
             metrics,
-            bells: crate::write::stream::Bells::default(),
+            wakeups: crate::write::stream::Wakeups::default(),
             fork: ForkStamp::now(),
             closed: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
@@ -208,16 +210,15 @@ impl Stream {
             lock: Mutex::new(None),
             closing: Mutex::new(()),
             config,
-            layout,
-            identity,
-            storage,
             store,
-            clock,
+            tiers,
         };
         stream.appended.advance(position, recovered.next_offset);
         stream.durable.advance(position, recovered.next_offset);
-        stream.note_archived();
-        Ok(Arc::new(stream))
+        let stream = Arc::new(stream);
+        let owner: Weak<dyn Owner> = Arc::<Self>::downgrade(&stream);
+        stream.store.set_owner(owner);
+        Ok(stream)
     }
 
     /// The first append of a new log should not have to wait either.
@@ -259,9 +260,8 @@ impl Stream {
         }
         // Retention that still runs would remove files of the next writer's log.
         drop(self.rollover.retaining.lock());
-        self.moves.drain();
-        self.stop_transitions();
-        self.store.closed();
+        self.store.close();
+        self.tiers.closed();
         *self.lock.lock() = None;
         result
     }
@@ -269,10 +269,10 @@ impl Stream {
     /// Makes the watermark file durable: from now on it proves what had been.
     fn leave_proof(&self) -> Result<()> {
         self.publisher.publish(&self.watermark_body(WatermarkState::Closed));
-        let path = self.layout.watermark_file();
+        let path = self.store.layout().watermark_file();
         self.publisher.sync().map_err(AofError::io("sync watermark file", &path))?;
-        let root = self.layout.root();
-        self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))
+        let root = self.store.layout().root();
+        self.store.storage().sync_dir(root).map_err(AofError::io("sync directory", root))
     }
 
     fn flush_before_close(&self) -> Result<()> {
@@ -301,12 +301,15 @@ impl Stream {
         if let Some(active) = active.filter(|_| !self.poisoned.load(Ordering::Acquire)) {
             if active.appender.is_empty() {
                 let path = active.flush.current_path();
-                self.storage.remove(&path).map_err(AofError::io("remove empty segment", &path))?;
-                self.tell_taken_back(active.flush.segment().meta().segment_id);
+                self.store
+                    .storage()
+                    .remove(&path)
+                    .map_err(AofError::io("remove empty segment", &path))?;
+                self.store.tell_taken_back(active.flush.segment().meta().segment_id);
             } else {
                 let segment_bytes = u64::from(active.appender.segment().meta().segment_bytes);
                 let end = active.appender.position();
-                match active.flush.open_file(&*self.storage) {
+                match active.flush.open_file(self.store.storage()) {
                     Ok(file) => active.flush.release_unused(&*file, end, segment_bytes),
                     Err(error) => {
                         tracing::warn!(%error, "unused part of a segment stays allocated");
@@ -318,11 +321,26 @@ impl Stream {
     }
 }
 
+/// The identity of a new log.
+fn draw_identity(
+    storage: &dyn Storage,
+    clock: &dyn Clock,
+    config: &AofConfig,
+) -> Result<StreamIdentity> {
+    Ok(StreamIdentity {
+        stream_id: draw_id(storage, &config.root_dir)?,
+        name: config.stream_name(),
+        format: config.format,
+        created_at_ns: clock.now_ns(),
+    })
+}
+
 /// What a stream works with.
 struct Outside {
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
-    store: Arc<dyn SegmentStore>,
+    cold: Arc<ColdStore>,
+    tiers: Arc<dyn Tiers>,
 }
 
 /// A clock that was set back a little must not make timestamps go backwards, but

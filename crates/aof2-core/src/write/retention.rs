@@ -1,17 +1,12 @@
 //! Removing or archiving old segments.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::config::invalid;
 use super::metrics::count;
 use super::stream::Stream;
-use crate::error::{AofError, Result};
-use crate::format::{ArchiveFileName, ColdKey};
-use crate::io::OpenMode;
-use crate::planted;
-use crate::planted::Bug;
-use crate::store::{SegmentEntry, SegmentInfo};
+use crate::error::Result;
+use crate::store::{Removal, SegmentEntry, SegmentInfo};
 
 /// What happens to a segment that retention lets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,7 +143,7 @@ impl Stream {
         }
         let mut report = RetentionReport::default();
         let mut total = self.used_bytes();
-        let entries = self.table.snapshot();
+        let entries = self.store.table().snapshot();
         for entry in &entries {
             let bytes = match self.may_go(entry, policy, total, entries.len()) {
                 Ok(_) if self.is_stopped() => break,
@@ -163,22 +158,21 @@ impl Stream {
                     break;
                 }
             };
-            if entry.away_copies().cold.is_some() && !self.store.deletes_cold() {
+            if entry.away_copies().cold.is_some() && !self.store.has_cold_tier() {
                 let reason = format!(
                     "segment {} is in the cold tier; open the log with it to let it go",
                     entry.meta.segment_id
                 );
                 return invalid("tiers", reason);
             }
-            let _moving = self.moves.begin(entry.meta.segment_id);
-            self.while_evicting(entry, || self.let_go(entry, policy.action))?;
+            self.remove(entry, policy.action)?;
             let info = SegmentInfo::of(entry, 0, 0);
             report.record_count += info.record_count;
             report.bytes += bytes;
             total = total.saturating_sub(bytes);
             report.segments.push(info);
         }
-        report.earliest_offset = self.table.earliest();
+        report.earliest_offset = self.store.table().earliest();
         self.note_future(report.kept);
         if !report.segments.is_empty() {
             tracing::info!(
@@ -187,14 +181,15 @@ impl Stream {
                 "retention"
             );
             // There may be objects to delete, and there is room.
-            self.store.ring();
+            self.tiers.notify();
         }
         Ok(report)
     }
 
     fn used_bytes(&self) -> u64 {
         let sealed: u64 = self
-            .table
+            .store
+            .table()
             .snapshot()
             .iter()
             .filter_map(|e| e.sealed_info().map(|s| u64::from(s.durable_bytes)))
@@ -232,7 +227,7 @@ impl Stream {
         // The newest records tell the next writer where offsets continue.
         let newest = end_offset >= self.durable.count();
         // And the newest archived ones tell it to a writer that lost its disk.
-        let is_anchor = self.store.deletes_cold() && end_offset >= self.archived.count();
+        let is_anchor = self.store.has_cold_tier() && end_offset >= self.store.archived().count();
         if entry.damage.is_some() {
             return Err(KeptReason::Damaged);
         }
@@ -242,7 +237,7 @@ impl Stream {
         if is_anchor {
             return Err(KeptReason::NewestArchived);
         }
-        let now_ms = self.clock.now_ns() / 1_000_000;
+        let now_ms = self.store.clock().now_ns() / 1_000_000;
         let too_old = policy
             .max_age_ms
             .is_some_and(|age| info.last_timestamp_ms < now_ms.saturating_sub(age));
@@ -257,86 +252,13 @@ impl Stream {
         }
     }
 
-    /// Removes one file and makes that durable before the next one goes, so that a
-    /// crash never leaves a hole.
-    fn let_go(&self, entry: &SegmentEntry, action: RetentionAction) -> Result<()> {
-        let path = &entry.path;
-        match action {
-            RetentionAction::Delete => {
-                if entry.is_hot() {
-                    self.storage.remove(path).map_err(AofError::io("remove segment", path))?;
-                }
-                self.remove_copies(entry)?;
-                count(&self.metrics.segments_removed, 1);
-            }
-            RetentionAction::Archive if !entry.away_copies().is_empty() => {
-                return invalid(
-                    "action",
-                    format!(
-                        "segment {} is compressed; a log with tiers deletes what retention lets go",
-                        entry.meta.segment_id
-                    ),
-                );
-            }
-            RetentionAction::Archive => {
-                let target = self.archive_path(entry)?;
-                self.storage
-                    .rename(path, &target)
-                    .map_err(AofError::io("archive segment", path))?;
-                count(&self.metrics.segments_archived, 1);
-            }
-        }
-        self.drop_index(&entry.meta);
-        self.table.remove_first(entry.meta.segment_id.as_u32());
-        if action == RetentionAction::Archive {
-            self.sync_names(self.layout.archive_dir())?;
-        }
-        if planted::is(Bug::TrimWithoutSync) {
-            return Ok(());
-        }
-        self.sync_names(self.layout.segments_dir())
-    }
-
-    /// Removes the compressed copies of a segment that is let go.
-    fn remove_copies(&self, entry: &SegmentEntry) -> Result<()> {
-        let copies = entry.away_copies();
-        if let Some(warm) = &copies.warm {
-            let path = warm.source().name();
-            self.storage.remove(path).map_err(AofError::io("remove compressed segment", path))?;
-            self.sync_names(self.layout.warm_dir())?;
-        }
-        // Last: as long as it is there, so is the segment.
-        if let Some(cold) = &copies.cold {
-            let path = self.layout.cold_path(&copies.cold_name(cold));
-            self.storage.remove(&path).map_err(AofError::io("remove", &path))?;
-            self.sync_names(self.layout.cold_dir())?;
-        }
-        self.table.forget_windows(entry.meta.segment_id.as_u32());
+    fn remove(&self, entry: &SegmentEntry, action: RetentionAction) -> Result<()> {
+        let (removal, counter) = match action {
+            RetentionAction::Delete => (Removal::Delete, &self.metrics.segments_removed),
+            RetentionAction::Archive => (Removal::SetAside, &self.metrics.segments_archived),
+        };
+        self.store.remove_segment(entry, removal)?;
+        count(counter, 1);
         Ok(())
-    }
-
-    /// The key of a segment's object, if it has one.
-    pub(crate) fn cold_key(&self, entry: &SegmentEntry) -> Option<String> {
-        let copies = entry.away_copies();
-        copies.cold.as_ref()?;
-        let prefix = &self.config.manifest.upload_prefix;
-        let (stream_id, segment_id) = (entry.meta.stream_id, entry.meta.segment_id);
-        Some(ColdKey::new(prefix, stream_id, segment_id, copies.cold_epoch).ok()?.to_string())
-    }
-
-    /// A directory that cannot be synced leaves names in doubt, those of the next
-    /// segments included.
-    pub(crate) fn sync_names(&self, dir: PathBuf) -> Result<()> {
-        let synced = self.storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir));
-        synced.map_err(|error| self.poison(&error))
-    }
-
-    fn archive_path(&self, entry: &SegmentEntry) -> Result<PathBuf> {
-        let path = &entry.path;
-        let file =
-            self.storage.open(path, OpenMode::Read).map_err(AofError::io("open segment", path))?;
-        let sealed_at_ns = file.modified_ns().map_err(AofError::io("read segment", path))?;
-        let name = ArchiveFileName { segment_id: entry.meta.segment_id, sealed_at_ns };
-        Ok(self.layout.archive_dir().join(name.to_string()))
     }
 }

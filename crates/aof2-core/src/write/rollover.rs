@@ -168,13 +168,13 @@ impl Stream {
     /// Whether the tiers have room for another active segment and its successor.
     fn is_admitted(&self) -> bool {
         let segments = 1 + u64::from(self.config.preallocate_segments > 0);
-        self.store.admits(segments * self.rollover.next_size())
+        self.tiers.admits(segments * self.rollover.next_size())
     }
 
     fn would_block(&self, kind: BackpressureKind) -> Result<()> {
-        self.store.ring();
-        self.bells.spare.notify_one();
-        self.bells.seal.notify_one();
+        self.tiers.notify();
+        self.wakeups.spare.notify_one();
+        self.wakeups.seal.notify_one();
         match self.rollover.failure.lock().take() {
             Some(error) => Err(error),
             None => Err(AofError::WouldBlock(kind)),
@@ -194,7 +194,7 @@ impl Stream {
         let busy = self.rollover.adapt(meta.segment_bytes, Duration::from_nanos(lasted));
         if active.appender.is_empty() {
             // Too small for the record that wants in: never used, never needed.
-            self.table.remove_last(meta.segment_id.as_u32());
+            self.store.table().remove_last(meta.segment_id.as_u32());
             // It has its name: only then it may be replaced.
             self.rollover.discarded.lock().push(active.flush.segment().path().to_owned());
             tail.next_segment = meta.segment_id;
@@ -222,7 +222,7 @@ impl Stream {
         let now_ns = tail.time.now_ns();
         tail.last_created_ns = now_ns.max(tail.last_created_ns + 1);
         let meta = SegmentMeta {
-            stream_id: self.identity.stream_id,
+            stream_id: self.store.identity().stream_id,
             segment_id,
             format: self.format(),
             base_offset: tail.bytes,
@@ -233,8 +233,8 @@ impl Stream {
         let target = self.target_bytes();
         let is_faulted_in = spare.is_faulted_in();
         let (flush, appender) =
-            Segment::create_active(spare, meta, &self.layout.segments_dir(), target);
-        self.table.push(SegmentEntry::unsealed(std::sync::Arc::clone(flush.segment())));
+            Segment::create_active(spare, meta, &self.store.layout().segments_dir(), target);
+        self.store.table().push(SegmentEntry::unsealed(std::sync::Arc::clone(flush.segment())));
         tail.next_segment = segment_id.next();
         tail.bytes += SEGMENT_HEADER_LEN as u64;
         let half = u64::from(meta.segment_bytes / 2);
@@ -255,8 +255,8 @@ impl Stream {
         });
         tail.attention_at = 0;
         count(&self.metrics.rollovers, 1);
-        self.store.activated(u64::from(meta.segment_bytes));
-        self.bells.seal.notify_one();
+        self.tiers.activated(u64::from(meta.segment_bytes));
+        self.wakeups.seal.notify_one();
         Ok(())
     }
 
@@ -286,8 +286,8 @@ impl Stream {
         let bytes = self.rollover.next_bytes.load(Ordering::Acquire);
         let ordinal = self.rollover.next_ordinal.fetch_add(1, Ordering::Relaxed);
         let start = Instant::now();
-        let dir = self.layout.segments_dir();
-        let made = Spare::prepare(&*self.storage, &dir, ordinal, bytes, settle);
+        let dir = self.store.layout().segments_dir();
+        let made = Spare::prepare(self.store.storage(), &dir, ordinal, bytes, settle);
         match made {
             Ok(spare) => {
                 tracing::debug!(bytes, elapsed = ?start.elapsed(), "spare segment ready");
@@ -316,16 +316,16 @@ impl Stream {
             return Err(error);
         }
         if let Some(flush) = &unnamed {
-            flush.ensure_named(&*self.storage).map_err(|e| self.naming_failed(flush, e))?;
+            flush.ensure_named(self.store.storage()).map_err(|e| self.naming_failed(flush, e))?;
             self.rollover.signal.raise();
         }
-        self.tell_opened();
+        self.store.tell_opened();
         let worked = unnamed.is_some() || closing.is_some();
         if let Some(closing) = closing {
             self.finalize(&closing).inspect_err(|error| self.note_failure(error))?;
             drop(closing);
             // Only now nobody here holds the segment, and it may leave the hot tier.
-            self.store.ring();
+            self.tiers.notify();
         }
         Ok(worked)
     }
@@ -357,18 +357,18 @@ impl Stream {
             last_timestamp_ms: closing.last_timestamp_ms,
             ext_id: closing.ext_id,
             flags: 0,
-            sealed_at_ns: self.clock.now_ns(),
+            sealed_at_ns: self.store.clock().now_ns(),
             build_index: self.config.enable_sparse_index,
         };
         // Being short of descriptors passes: the segment waits for its footer until then.
         let file = closing
             .flush
-            .open_file(&*self.storage)
+            .open_file(self.store.storage())
             .map_err(|error| if error.is_out_of_files() { error } else { self.poison(&error) })?;
-        let sealed = self.while_sealing(meta, || {
+        let sealed = self.store.while_sealing(meta, || {
             let info = SealedInfo::from(&closing.flush.seal(&*file, closing.end, &request)?);
-            self.store_index(closing.flush.segment(), &info);
-            if let Some(entry) = self.table.find(meta.segment_id.as_u32()) {
+            self.store.store_index(closing.flush.segment(), &info);
+            if let Some(entry) = self.store.table().find(meta.segment_id.as_u32()) {
                 entry.mark_sealed(info);
             }
             Ok(info)
@@ -381,7 +381,7 @@ impl Stream {
         }
         count(&self.metrics.segments_sealed, 1);
         self.metrics.segment_bytes.record(u64::from(closing.end));
-        self.store.sealed(u64::from(meta.segment_bytes), u64::from(closing.end));
+        self.tiers.sealed(u64::from(meta.segment_bytes), u64::from(closing.end));
         self.rollover.signal.raise();
         Ok(())
     }
@@ -408,8 +408,8 @@ impl Stream {
                 SealStart::Closed => *closed = true,
                 SealStart::Busy => {}
             }
-            self.bells.spare.notify_one();
-            self.bells.seal.notify_one();
+            self.wakeups.spare.notify_one();
+            self.wakeups.seal.notify_one();
             if !self.rollover.signal.wait(seen, deadline) {
                 return Ok(false);
             }
@@ -442,12 +442,12 @@ impl Stream {
     pub(crate) fn remove_unused(&self) {
         let _preparing = self.rollover.preparing.lock();
         self.remove_discarded();
-        self.drop_stray_indexes();
+        self.store.drop_stray_indexes();
     }
 
     fn remove_discarded(&self) {
         for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
-            if let Err(error) = self.storage.remove(&path) {
+            if let Err(error) = self.store.storage().remove(&path) {
                 tracing::warn!(path = %path.display(), %error, "unused segment stays on disk");
             }
         }
@@ -457,10 +457,13 @@ impl Stream {
     pub(crate) fn discard_spares(&self) -> Result<()> {
         let spares = std::mem::take(&mut *self.rollover.spares.lock());
         for spare in spares {
-            spare.discard(&*self.storage)?;
+            spare.discard(self.store.storage())?;
         }
         for path in std::mem::take(&mut *self.rollover.discarded.lock()) {
-            self.storage.remove(&path).map_err(AofError::io("remove unused segment", &path))?;
+            self.store
+                .storage()
+                .remove(&path)
+                .map_err(AofError::io("remove unused segment", &path))?;
         }
         Ok(())
     }
@@ -491,7 +494,7 @@ impl Stream {
         let flush = self.tail.lock().active.as_ref().map(|a| std::sync::Arc::clone(&a.flush));
         match flush {
             Some(flush) => {
-                let file = flush.open_file(&*self.storage)?;
+                let file = flush.open_file(self.store.storage())?;
                 flush.write_blocks_once(&*file).map_err(|e| self.poison(&e))
             }
             None => Ok(()),

@@ -17,24 +17,21 @@ use tokio::sync::Notify;
 use super::config::AofConfig;
 use super::flush::FlushGate;
 use super::metrics::{Metrics, MetricsSnapshot, count};
+use super::retention::RetentionPolicy;
 use super::rollover::Rollover;
 use super::tail::Tail;
+use super::tiers::Tiers;
 use super::time::timestamp_refusal;
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::{
     PAYLOAD_LEN_MAX, RecordFlags, RecordId, RecordMeta, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
-    SegmentFormat, StreamIdentity, WatermarkBody, WatermarkState,
+    SegmentFormat, SegmentId, WatermarkBody, WatermarkState,
 };
-use crate::io::{Clock, ForkStamp, LockGuard, Storage};
+use crate::io::{ForkStamp, LockGuard};
 use crate::planted;
 use crate::planted::Bug;
-use crate::segment::SegmentFull;
-use crate::store::Layout;
-use crate::store::Moves;
-use crate::store::SegmentStore;
-use crate::store::SegmentTable;
-use crate::store::Transitions;
-use crate::store::WatermarkPublisher;
+use crate::segment::{SegmentFlush, SegmentFull};
+use crate::store::{Owner, Store, Unsealed, WatermarkPublisher};
 use crate::sync::{Position, Watermark};
 
 /// One append in this many is timed and traced.
@@ -78,7 +75,7 @@ enum Attempt<T> {
 
 /// How background workers are told that there is something to do.
 #[derive(Debug, Default)]
-pub(crate) struct Bells {
+pub(crate) struct Wakeups {
     /// Something was appended: start the flush timer.
     pub(crate) flush_timer: Notify,
     /// Flush now.
@@ -97,28 +94,20 @@ pub(crate) struct Bells {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) config: AofConfig,
-    pub(crate) layout: Layout,
-    pub(crate) identity: StreamIdentity,
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) store: Arc<dyn SegmentStore>,
-    pub(crate) clock: Arc<dyn Clock>,
+    /// Its segments.
+    pub(super) store: Arc<Store>,
+    /// Where they are kept.
+    pub(super) tiers: Arc<dyn Tiers>,
     pub(crate) tail: Mutex<Tail>,
-    pub(crate) table: SegmentTable,
     pub(crate) appended: Watermark,
     pub(crate) durable: Watermark,
-    /// How far the object store holds the stream without a gap.
-    pub(crate) archived: Watermark,
-    /// Serialises moving it.
-    pub(crate) archiving: Mutex<()>,
     /// Stream bytes that are durable.
     pub(crate) durable_bytes: AtomicU64,
     pub(crate) gate: FlushGate,
     pub(crate) rollover: Rollover,
-    pub(crate) moves: Moves,
-    pub(crate) transitions: Transitions,
     pub(crate) publisher: WatermarkPublisher,
     pub(crate) metrics: Metrics,
-    pub(crate) bells: Bells,
+    pub(crate) wakeups: Wakeups,
     pub(crate) fork: ForkStamp,
     pub(crate) closed: AtomicBool,
     pub(crate) poisoned: AtomicBool,
@@ -130,8 +119,21 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The directory of the log.
+    pub(crate) fn root_dir(&self) -> &std::path::Path {
+        &self.config.root_dir
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     pub(crate) fn format(&self) -> SegmentFormat {
-        self.identity.format
+        self.store.identity().format
     }
 
     /// The largest payload a segment of this stream can hold.
@@ -331,22 +333,22 @@ impl Stream {
         let after = tail.bytes + record_len as u64;
         let refuse_at = self.check_unflushed(tail, after).inspect_err(|e| self.count_block(e))?;
         if after >= tail.flush_at {
-            self.bells.flush_now.notify_one();
+            self.wakeups.flush_now.notify_one();
             tail.flush_at = after + self.config.flush.flush_bytes;
         }
         if !tail.flush_armed {
             tail.flush_armed = true;
-            self.bells.flush_timer.notify_one();
+            self.wakeups.flush_timer.notify_one();
         }
         let mut segment_due = u64::MAX;
         if let Some(active) = tail.active.as_mut() {
             if after >= active.spare_at {
                 active.spare_at = u64::MAX;
-                self.bells.spare.notify_one();
+                self.wakeups.spare.notify_one();
             }
             if after >= active.fault_in_at {
                 active.fault_in_at = u64::MAX;
-                self.bells.pages.notify_one();
+                self.wakeups.pages.notify_one();
             }
             let due = active.due_at(tail.bytes);
             segment_due = due.min(active.spare_at).min(active.fault_in_at);
@@ -362,7 +364,7 @@ impl Stream {
         let limit = durable.saturating_add(self.config.flush.max_unflushed_bytes);
         // An empty new segment's header counts as appended but cannot be flushed.
         if after > limit && tail.bytes > durable + SEGMENT_HEADER_LEN as u64 {
-            self.bells.flush_now.notify_one();
+            self.wakeups.flush_now.notify_one();
             let failure = self.gate.failure_since(0);
             return Err(failure.unwrap_or(AofError::WouldBlock(BackpressureKind::Flush)));
         }
@@ -497,6 +499,15 @@ impl Stream {
         self.tail.lock().refusal.clone()
     }
 
+    /// When the segment that is being written became active; `None` while it has no
+    /// record.
+    pub(crate) fn written_since_ms(&self) -> Option<u64> {
+        let tail = self.tail.lock();
+        let active = tail.active.as_ref()?;
+        let has_records = active.appender.position() as usize > SEGMENT_HEADER_LEN;
+        has_records.then_some(active.activated_at_ns / 1_000_000)
+    }
+
     /// After a failed sync nothing more is promised: appends and flushes are
     /// refused, waiters are woken, reads go on.
     pub(crate) fn poison(&self, cause: &AofError) -> AofError {
@@ -515,15 +526,20 @@ impl Stream {
     pub(crate) fn fence(&self, error: &AofError) {
         self.tail.lock().refuse(error.clone());
         if !self.fenced.swap(true, Ordering::AcqRel) {
-            tracing::error!(%error, stream = %self.identity.name, "this writer is fenced");
+            tracing::error!(%error, stream = %self.store.identity().name, "this writer is fenced");
         }
         self.wake_everyone();
+    }
+
+    /// There may be room for another segment: whoever waits for it looks again.
+    pub(crate) fn room_changed(&self) {
+        self.rollover.signal.raise();
     }
 
     pub(crate) fn wake_everyone(&self) {
         self.appended.nudge();
         self.durable.nudge();
-        self.archived.nudge();
+        self.store.archived().nudge();
         self.rollover.signal.raise();
     }
 
@@ -538,20 +554,20 @@ impl Stream {
     }
 
     pub(crate) fn metrics_snapshot(&self) -> MetricsSnapshot {
-        let kept_open = self.table.kept_open();
+        let kept_open = self.store.table().kept_open();
         let mut snapshot = MetricsSnapshot {
             open_maps: kept_open.maps,
             open_files: kept_open.files,
-            stream: self.identity.name.clone(),
+            stream: self.store.identity().name.clone(),
             appended_records: self.appended.count(),
             durable_records: self.durable.count(),
             appended_bytes: self.tail.lock().bytes,
             durable_bytes: self.durable_bytes.load(Ordering::Acquire),
-            segments: self.table.len() as u64,
-            earliest_offset: self.table.earliest(),
+            segments: self.store.table().len() as u64,
+            earliest_offset: self.store.table().earliest(),
             poisoned: self.poisoned.load(Ordering::Acquire),
-            manifest: self.manifest_metrics(),
-            manifest_failures: self.manifest_failures(),
+            manifest: self.store.manifest_metrics(),
+            manifest_failures: self.store.manifest_failures(),
             ..Default::default()
         };
         self.metrics.fill(&mut snapshot);
@@ -562,4 +578,50 @@ impl Stream {
 #[inline]
 fn record_len(format: SegmentFormat, payload_len: usize) -> usize {
     (format.header_len() + payload_len).next_multiple_of(crate::format::RECORD_ALIGN)
+}
+
+impl Owner for Stream {
+    fn refusal(&self) -> Option<AofError> {
+        self.refusal()
+    }
+
+    fn fence(&self, error: &AofError) {
+        self.fence(error);
+    }
+
+    fn poison(&self, cause: &AofError) -> AofError {
+        self.poison(cause)
+    }
+
+    fn unsealed(&self) -> Vec<Unsealed> {
+        let tail = self.tail.lock();
+        let closing = tail.closing.as_ref().map(|c| &c.flush);
+        let active = tail.active.as_ref().map(|a| &a.flush);
+        let unsealed = |flush: &Arc<SegmentFlush>| Unsealed {
+            meta: *flush.segment().meta(),
+            is_named: flush.is_named(),
+        };
+        closing.into_iter().chain(active).map(unsealed).collect()
+    }
+
+    fn next_segment(&self) -> SegmentId {
+        self.tail.lock().next_segment
+    }
+
+    fn appended_count(&self) -> u64 {
+        self.appended.count()
+    }
+
+    fn durable_count(&self) -> u64 {
+        self.durable.count()
+    }
+
+    fn manifest_changed(&self) {
+        self.wakeups.manifest.notify_one();
+    }
+
+    fn trim_before(&self, offset: u64) -> Result<()> {
+        let policy = RetentionPolicy { before_offset: Some(offset), ..Default::default() };
+        self.apply_retention(&policy).map(drop)
+    }
 }

@@ -93,7 +93,7 @@ impl ScrubState {
     /// still there.
     pub(crate) fn needs_repair(&self, stream: &Stream) -> u64 {
         let mut state = self.state.lock();
-        let is_there = |id: SegmentId| stream.table.find(id.as_u32()).is_some();
+        let is_there = |id: SegmentId| stream.store().table().find(id.as_u32()).is_some();
         state.ill.retain(|(id, _)| is_there(*id));
         let segments: BTreeSet<SegmentId> = state.ill.iter().map(|(id, _)| *id).collect();
         segments.len() as u64
@@ -152,14 +152,14 @@ impl ScrubJob {
             let mut state = tiers.scrub.state.lock();
             state.is_running = true;
             let next = match state.saved.reached {
-                Some(reached) => stream.table.after(reached.as_u32()),
-                None => stream.table.first(),
+                Some(reached) => stream.store().table().after(reached.as_u32()),
+                None => stream.store().table().first(),
             };
             next.filter(|entry| entry.sealed_info().is_some()).map(|entry| entry.meta.segment_id)
         };
         let Some(segment_id) = next else {
             tiers.scrub.complete(stream, tiers.coordinator.now_ms());
-            tracing::info!(stream = %stream.identity.name, "every copy was checked");
+            tracing::info!(stream = %stream.store().identity().name, "every copy was checked");
             return;
         };
         let options = ScrubOptions {

@@ -113,7 +113,8 @@ impl Checker<'_> {
         }
         let file = self
             .stream
-            .storage
+            .store()
+            .storage()
             .open(path, OpenMode::Read)
             .map_err(AofError::io("open segment", path))?;
         let len = file.len().map_err(AofError::io("read segment", path))?;
@@ -182,7 +183,7 @@ impl Checker<'_> {
     }
 
     fn open_warm(&self, path: PathBuf) -> Result<Artifact> {
-        let source = Arc::new(FileSource::open(&*self.stream.storage, path)?);
+        let source = Arc::new(FileSource::open(self.stream.store().storage(), path)?);
         Artifact::open(Arc::new(PacedSource { source, pace: Arc::clone(&self.pace) }))
     }
 
@@ -217,7 +218,8 @@ impl Checker<'_> {
         let read = || -> Result<Verdict> {
             let file = self
                 .stream
-                .storage
+                .store()
+                .storage()
                 .open(path, OpenMode::Read)
                 .map_err(AofError::io("open", path))?;
             let len = file.len().map_err(AofError::io("read", path))?;

@@ -65,7 +65,7 @@ impl<'a> Scrub<'a> {
             Verdict::Unreached(error) => {
                 let place = self.place_of(entry, tier);
                 tracing::warn!(
-                    stream = %self.stream.identity.name, segment = segment_id.as_u64(),
+                    stream = %self.stream.store().identity().name, segment = segment_id.as_u64(),
                     tier = %tier, place, error, "a copy could not be checked"
                 );
                 let segment_id = segment_id.as_u64();
@@ -162,7 +162,7 @@ impl<'a> Scrub<'a> {
         tier: Residency,
         warm: &Option<Arc<Artifact>>,
     ) -> bool {
-        let now = self.stream.table.find(entry.meta.segment_id.as_u32());
+        let now = self.stream.store().table().find(entry.meta.segment_id.as_u32());
         let is_known = now.is_some_and(|now| Arc::ptr_eq(&now, entry));
         is_known
             && match tier {

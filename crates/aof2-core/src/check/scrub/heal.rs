@@ -99,7 +99,7 @@ impl Healer<'_> {
 
     fn set_aside_warm(&self) -> Result<Aside> {
         match &self.warm {
-            Some(warm) => self.stream.set_aside_warm(self.segment_id, warm),
+            Some(warm) => self.stream.store().set_aside_warm(self.segment_id, warm),
             None => Ok(Aside::Changed),
         }
     }
@@ -110,7 +110,7 @@ impl Healer<'_> {
         is_damaged: impl FnOnce(&SegmentEntry) -> Result<bool>,
     ) -> Healed {
         let mut healed = Healed { tier: Residency::Hot, outcome: Ok(None), quarantined: None };
-        match self.stream.set_aside_hot(self.segment_id, is_damaged) {
+        match self.stream.store().set_aside_hot(self.segment_id, is_damaged) {
             Ok(Aside::Taken(path)) => healed.quarantined = path,
             Ok(Aside::Changed) => return healed,
             Err(error) => {
@@ -120,7 +120,7 @@ impl Healer<'_> {
         }
         // The nearest copy is a good one: a bad one is no longer in the table.
         let from = if verdicts.warm.is_good() { Residency::Warm } else { Residency::Cold };
-        healed.outcome = self.stream.hydrate(self.segment_id).map(|_| Some(from));
+        healed.outcome = self.stream.store().hydrate(self.segment_id).map(|_| Some(from));
         healed
     }
 
@@ -142,7 +142,7 @@ impl Healer<'_> {
     /// same, byte for byte, and stays recognisable as such.
     pub(super) fn make_warm(&self, verdicts: &Verdicts) -> Result<Residency> {
         if verdicts.cold.is_good() {
-            self.stream.fetch_warm(self.segment_id)?;
+            self.stream.store().fetch_warm(self.segment_id)?;
             return Ok(Residency::Cold);
         }
         Job::compress_now(self.stream, self.tiers, self.segment_id)?;
@@ -150,9 +150,9 @@ impl Healer<'_> {
     }
 
     fn lose_cold(&self) -> Result<bool> {
-        let entry = self.stream.sealed_entry(self.segment_id)?;
-        let Some(key) = self.stream.cold_key(&entry) else { return Ok(false) };
-        self.stream.lose_cold(self.segment_id, &key).map(|()| true)
+        let entry = self.stream.store().sealed_entry(self.segment_id)?;
+        let Some(key) = self.stream.store().cold_key(&entry) else { return Ok(false) };
+        self.stream.store().lose_cold(self.segment_id, &key).map(|()| true)
     }
 
     fn heal_cold(&self, verdicts: &Verdicts, lost: Result<bool>) -> Healed {
@@ -166,7 +166,7 @@ impl Healer<'_> {
     }
 
     fn upload(&self) -> Result<()> {
-        let uploaded = upload_now(self.tiers.cold()?, self.stream, self.tiers, self.segment_id);
+        let uploaded = upload_now(self.stream, self.tiers, self.segment_id);
         uploaded.map(drop)
     }
 }

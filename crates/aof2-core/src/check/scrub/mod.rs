@@ -27,5 +27,4 @@ pub use options::ScrubOptions;
 pub use report::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached,
 };
-#[cfg(test)]
 pub(crate) use run::scrub_now;

@@ -79,7 +79,7 @@ impl Pace {
             match &self.stream {
                 Some(stream) => {
                     let stopped = || stream.is_stopped().then_some(());
-                    stream.archived.wait(Some(until), stopped);
+                    stream.store().archived().wait(Some(until), stopped);
                 }
                 None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             }

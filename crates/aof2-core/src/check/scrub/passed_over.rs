@@ -17,7 +17,7 @@ impl Scrub<'_> {
     pub(super) fn kept_tail(&mut self, entry: &Arc<SegmentEntry>) -> Result<()> {
         let copies = entry.away_copies();
         let Some(cold) = &copies.cold else { return Ok(()) };
-        let path = self.stream.layout.cold_path(&copies.cold_name(cold));
+        let path = self.stream.store().layout().cold_path(&copies.cold_name(cold));
         let Verdict::Bad(problem) =
             self.checker().check_tail(&path, &cold.index().encode_tail())?
         else {
@@ -29,7 +29,7 @@ impl Scrub<'_> {
         }
         let outcome = match self.options.heal {
             false => ScrubOutcome::Damaged,
-            true => match self.stream.restore_tail(entry.meta.segment_id) {
+            true => match self.stream.store().restore_tail(entry.meta.segment_id) {
                 Ok(()) => ScrubOutcome::Healed { from: Residency::Cold },
                 Err(error) if is_gone(&error) => return Ok(()),
                 Err(AofError::Closed) => return Err(AofError::Closed),
@@ -53,9 +53,9 @@ impl Scrub<'_> {
         let segment_id = entry.meta.segment_id;
         let path = &entry.path;
         let stream = self.stream;
-        let is_there = || stream.storage.exists(path).unwrap_or(false);
+        let is_there = || stream.store().storage().exists(path).unwrap_or(false);
         if self.options.hot && !entry.is_hot() && is_there() && !entry.is_hot() {
-            let aside = || stream.set_aside_passed_over(segment_id);
+            let aside = || stream.store().set_aside_passed_over(segment_id);
             let from = entry.residency();
             let place = path.display().to_string();
             let problem = "opening the log could not use it".to_owned();
@@ -68,16 +68,16 @@ impl Scrub<'_> {
         if !self.options.warm {
             return Ok(());
         }
-        for path in self.stream.warm_passed_over(entry).unwrap_or_default() {
+        for path in self.stream.store().warm_passed_over(entry).unwrap_or_default() {
             let checker = self.checker();
             let mut told = || self.telling.tell_bytes();
             let verdict = checker.check_passed_over(path.clone(), &mut told)?;
             // A file that is gone by now was a temporary state of a move.
             let Verdict::Bad(problem) = verdict else { continue };
-            if !self.stream.storage.exists(&path).unwrap_or(false) {
+            if !self.stream.store().storage().exists(&path).unwrap_or(false) {
                 continue;
             }
-            let aside = || stream.set_aside_warm_passed_over(segment_id, &path);
+            let aside = || stream.store().set_aside_warm_passed_over(segment_id, &path);
             let (tier, from) = (Residency::Warm, entry.residency());
             let place = path.display().to_string();
             let is_aside = self.aside(segment_id, tier, place, problem, from, aside)?;

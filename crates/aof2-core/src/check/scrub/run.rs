@@ -10,44 +10,10 @@ use super::progress::Telling;
 use super::report::{SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::manager::Aof;
 use crate::tier::StreamTiers;
 use crate::write::Stream;
 
-impl Aof {
-    /// Reads every copy of every sealed segment, compares it with its checksums, and
-    /// replaces what is damaged or gone where another copy is good. Appends and reads go
-    /// on. `progress` is told how far it is and may end it; a segment whose copies are
-    /// being replaced is finished first.
-    ///
-    /// A damaged file goes to `quarantine/`, a damaged object is superseded by another
-    /// and deleted later. Damage without a good copy is left as it is:
-    /// [`ScrubOutcome::NeedsRepair`]. Every finding is recorded in the manifest, as
-    /// [`SCRUB_SCHEMA_ID`] says.
-    ///
-    /// ```
-    /// use aof2_core::{AofConfig, AofManager, ManagerConfig, ScrubOptions, TierConfig};
-    /// use std::ops::ControlFlow;
-    /// # let dir = tempfile::tempdir()?;
-    /// let tiers = Some(TierConfig::default());
-    /// let manager = AofManager::new(ManagerConfig { tiers, ..Default::default() })?;
-    /// let log = manager.open(AofConfig::new(dir.path().join("events")))?;
-    /// log.append(b"hello")?;
-    /// log.seal()?;
-    /// let report = log.scrub(&ScrubOptions::default(), &mut |_| ControlFlow::Continue(()))?;
-    /// assert!(report.is_complete && report.is_clean());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn scrub(
-        &self,
-        options: &ScrubOptions,
-        progress: &mut dyn FnMut(&ScrubProgress) -> ControlFlow<()>,
-    ) -> Result<ScrubReport> {
-        scrub_now(self.stream(), self.stream_tiers()?, options, progress)
-    }
-}
-
-/// [`Aof::scrub`] on this thread, without a handle.
+/// Scrubs on this thread; see `Aof::scrub`.
 pub(crate) fn scrub_now(
     stream: &Arc<Stream>,
     tiers: &StreamTiers,
@@ -74,7 +40,7 @@ pub(crate) fn scrub_now(
 
 /// Sealed segments, oldest first.
 fn ids_in(stream: &Stream, wanted: &Range<u64>) -> Vec<SegmentId> {
-    let entries = stream.table.snapshot();
+    let entries = stream.store().table().snapshot();
     let sealed = entries.iter().filter(|entry| entry.sealed_info().is_some());
     sealed.map(|entry| entry.meta.segment_id).filter(|id| wanted.contains(&id.as_u64())).collect()
 }
@@ -132,7 +98,9 @@ impl<'a> Scrub<'a> {
 
     /// Checks the copies of one segment, and heals them.
     fn segment(&mut self, segment_id: SegmentId) -> Result<()> {
-        let Some(entry) = self.stream.table.find(segment_id.as_u32()) else { return Ok(()) };
+        let Some(entry) = self.stream.store().table().find(segment_id.as_u32()) else {
+            return Ok(());
+        };
         match &entry.damage {
             Some(damage) => {
                 let place = damage.path.display().to_string();
@@ -174,11 +142,13 @@ impl<'a> Scrub<'a> {
         };
         if is_new {
             let blob = finding.blob();
-            if let Err(error) = self.stream.record_event(Some(segment_id), SCRUB_SCHEMA_ID, &blob) {
+            if let Err(error) =
+                self.stream.store().record_event(Some(segment_id), SCRUB_SCHEMA_ID, &blob)
+            {
                 tracing::warn!(%error, "the manifest did not take a finding");
             }
         }
-        let stream = &self.stream.identity.name;
+        let stream = self.stream.store().name();
         let ScrubFinding { tier, place, problem, outcome, .. } = &finding;
         match is_healed {
             true => tracing::warn!(

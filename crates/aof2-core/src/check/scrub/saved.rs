@@ -33,7 +33,7 @@ pub(super) struct Saved {
 }
 
 fn path(stream: &Stream) -> PathBuf {
-    stream.layout.root().join("scrub")
+    stream.store().layout().root().join("scrub")
 }
 
 impl Saved {
@@ -41,7 +41,7 @@ impl Saved {
     pub(super) fn load(stream: &Stream) -> Self {
         let path = path(stream);
         let read = || -> Option<Self> {
-            let file = stream.storage.open(&path, OpenMode::Read).ok()?;
+            let file = stream.store().storage().open(&path, OpenMode::Read).ok()?;
             let len = file.len().ok().filter(|len| *len <= LEN_MAX)?;
             let mut text = vec![0; len as usize];
             file.read_exact_at(&mut text, 0).ok()?;
@@ -52,12 +52,16 @@ impl Saved {
 
     pub(super) fn store(&self, stream: &Stream) -> Result<()> {
         // A closing log waits for it before it lets the next writer in.
-        let _moving = stream.moves.begin(SegmentId::MAX);
+        let _moving = stream.store().moves.begin(SegmentId::MAX);
         if let Some(error) = stream.refusal() {
             return Err(error);
         }
         let text = self.render();
-        stream.layout.replace_file(&*stream.storage, &path(stream), text.as_bytes())
+        stream.store().layout().replace_file(
+            stream.store().storage(),
+            &path(stream),
+            text.as_bytes(),
+        )
     }
 
     fn render(&self) -> String {

@@ -23,8 +23,9 @@ use super::{Progress, tell};
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity, WarmFileName};
 use crate::io::OsStorage;
-use crate::read::{Archive, ArchivedObject};
+use crate::read::Archive;
 use crate::segment::{Artifact, ArtifactSource};
+use crate::store::ArchivedObject;
 use crate::store::Layout;
 use crate::store::Residency;
 

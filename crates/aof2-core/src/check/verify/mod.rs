@@ -42,7 +42,6 @@ pub use report::{
 };
 
 pub(crate) use archive::verify_archive;
-pub(crate) use rewrite::Quarantine;
 
 use crate::error::{AofError, Result};
 use crate::io::{Clock, OsStorage, Storage, SystemClock};

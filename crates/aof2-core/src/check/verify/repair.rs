@@ -13,7 +13,7 @@ use super::check::{Checked, Checker};
 use super::examine::{Body, Facts, is_segment_len};
 use super::inventory::check_is_log;
 use super::report::{LostRange, RepairAction, RepairReport};
-use super::rewrite::{Quarantine, rebuild, substitute, substitute_len};
+use super::rewrite::{rebuild, substitute, substitute_len};
 use crate::error::{AofError, Result};
 use crate::format::{
     SEGMENT_BYTES_MIN, SEGMENT_HEADER_LEN, SegmentFormat, SegmentId, WarmFileName,
@@ -21,6 +21,7 @@ use crate::format::{
 use crate::io::{Clock, LockError, Storage};
 use crate::segment::SegmentMeta;
 use crate::store::Layout;
+use crate::store::Quarantine;
 use crate::sync::Position;
 
 /// Missing segments in a row that are replaced. More than that is not a log with

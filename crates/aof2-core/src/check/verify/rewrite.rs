@@ -6,7 +6,7 @@
 //! temporary that the next writer removes.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::compressed::Compressed;
 use super::examine::{Ends, Facts, map_file};
@@ -16,141 +16,14 @@ use crate::format::{
     Crc64, FOOTER_PARTIAL, FOOTER_SEALED, RecordCodec, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN,
     SegmentFooter, SegmentFormat, SegmentHeader, StreamId,
 };
-use crate::io::{File, OpenMode, SharedMap, Storage};
+use crate::io::{File, SharedMap, Storage};
 use crate::segment::SegmentMeta;
-use crate::store::Layout;
+use crate::store::{Layout, create_anew, temporary_of};
 
 const COPY_LEN: usize = 1 << 20;
 /// Longer gaps are written as several, so that memory stays bounded. The first one
 /// counts what was lost, the others stand for nothing.
 const GAP_LEN_MAX: u32 = 4 << 20;
-
-/// Where originals go.
-pub(crate) struct Quarantine<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    pub(crate) layout: &'a Layout,
-}
-
-impl Quarantine<'_> {
-    fn ensure(&self) -> Result<PathBuf> {
-        let dir = self.layout.quarantine_dir();
-        self.storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
-        let root = self.layout.root();
-        self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
-        Ok(dir)
-    }
-
-    /// Keeps a durable copy of the file. A run that was cut short may have made it
-    /// already; then that one counts.
-    pub(super) fn preserve(&self, path: &Path) -> Result<PathBuf> {
-        let dir = self.ensure()?;
-        for target in candidates(&dir, path) {
-            if !self.exists(&target)? {
-                self.copy(path, &target)?;
-            } else if !self.is_copy(path, &target)? {
-                continue;
-            }
-            self.sync(&dir)?;
-            return Ok(target);
-        }
-        Ok(dir)
-    }
-
-    /// Moves the file out of the log.
-    pub(crate) fn take(&self, path: &Path) -> Result<PathBuf> {
-        let dir = self.ensure()?;
-        for target in candidates(&dir, path) {
-            if self.exists(&target)? {
-                continue;
-            }
-            self.storage.rename(path, &target).map_err(AofError::io("quarantine", path))?;
-            // The new name first: a crash in between shows both, never neither.
-            self.sync(&dir)?;
-            self.sync(path.parent().unwrap_or(path))?;
-            return Ok(target);
-        }
-        Ok(dir)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.storage.exists(path).map_err(AofError::io("look for", path))
-    }
-
-    fn sync(&self, dir: &Path) -> Result<()> {
-        self.storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
-    }
-
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let source = self.open(from)?;
-        let len = source.len().map_err(AofError::io("read", from))?;
-        let temporary = temporary_of(to);
-        let copy = create(self.storage, &temporary)?;
-        let mut chunk = vec![0; COPY_LEN];
-        let mut at = 0;
-        while at < len {
-            let n = (len - at).min(chunk.len() as u64) as usize;
-            source.read_exact_at(&mut chunk[..n], at).map_err(AofError::io("read", from))?;
-            let is_last = at + n as u64 == len;
-            // Holes stay holes; the last bytes give the copy its length.
-            if is_last || chunk[..n].iter().fold(0, |all, byte| all | byte) != 0 {
-                copy.write_all_at(&chunk[..n], at).map_err(AofError::io("write", &temporary))?;
-            }
-            at += n as u64;
-        }
-        copy.sync().map_err(AofError::io("sync", &temporary))?;
-        self.storage.rename(&temporary, to).map_err(AofError::io("rename", to))
-    }
-
-    fn is_copy(&self, path: &Path, other: &Path) -> Result<bool> {
-        let (a, b) = (self.open(path)?, self.open(other)?);
-        let len = a.len().map_err(AofError::io("read", path))?;
-        if b.len().map_err(AofError::io("read", other))? != len {
-            return Ok(false);
-        }
-        let (mut left, mut right) = (vec![0; COPY_LEN], vec![0; COPY_LEN]);
-        let mut at = 0;
-        while at < len {
-            let n = (len - at).min(COPY_LEN as u64) as usize;
-            a.read_exact_at(&mut left[..n], at).map_err(AofError::io("read", path))?;
-            b.read_exact_at(&mut right[..n], at).map_err(AofError::io("read", other))?;
-            if left[..n] != right[..n] {
-                return Ok(false);
-            }
-            at += n as u64;
-        }
-        Ok(true)
-    }
-
-    fn open(&self, path: &Path) -> Result<std::sync::Arc<dyn File>> {
-        self.storage.open(path, OpenMode::Read).map_err(AofError::io("open", path))
-    }
-}
-
-/// Names in the quarantine for a file: its own, then with a number behind it.
-fn candidates(dir: &Path, path: &Path) -> impl Iterator<Item = PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_owned();
-    let dir = dir.to_owned();
-    (0u32..).map(move |n| {
-        let mut name = name.clone();
-        if n > 0 {
-            name.push(format!(".{n}"));
-        }
-        dir.join(name)
-    })
-}
-
-fn temporary_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    PathBuf::from(name)
-}
-
-fn create(storage: &dyn Storage, path: &Path) -> Result<std::sync::Arc<dyn File>> {
-    if storage.exists(path).map_err(AofError::io("look for", path))? {
-        storage.remove(path).map_err(AofError::io("remove", path))?;
-    }
-    storage.create_new(path).map_err(AofError::io("create", path))
-}
 
 /// The bytes that a segment is rebuilt from.
 enum Original<'a> {
@@ -205,7 +78,7 @@ impl<'a> Rewrite<'a> {
     ) -> Result<Self> {
         let path = layout.segment_path(&meta.file_name());
         let temporary = temporary_of(&path);
-        let file = create(storage, &temporary)?;
+        let file = create_anew(storage, &temporary)?;
         let mut rewrite = Self {
             storage,
             codec: meta.codec(),

@@ -111,7 +111,7 @@ impl Aof {
     pub fn watermarks(&self) -> Watermarks {
         // Durable first: it never overtakes appended.
         let durable = self.stream().durable.count();
-        let archived = self.stream().archived.count();
+        let archived = self.stream().store().archived().count();
         Watermarks { appended: self.stream().appended.count(), durable, archived }
     }
 
@@ -185,7 +185,7 @@ impl Aof {
         match level {
             Level::Appended => Ok(stream.watermark(Visibility::Appended)),
             Level::Durable => Ok(stream.watermark(Visibility::Durable)),
-            Level::Archived if stream.store.deletes_cold() => Ok(&stream.archived),
+            Level::Archived if stream.store().has_cold_tier() => Ok(stream.store().archived()),
             Level::Archived => Err(AofError::InvalidConfig {
                 field: "cold",
                 reason: "this log was opened without a cold tier, so nothing is archived".into(),
@@ -209,7 +209,7 @@ impl Stream {
         match level {
             Level::Appended => self.has_reached(Visibility::Appended, count),
             Level::Durable => self.has_reached(Visibility::Durable, count),
-            Level::Archived if self.archived.count() >= count => Some(true),
+            Level::Archived if self.store().archived().count() >= count => Some(true),
             Level::Archived => self.is_stopped().then_some(false),
         }
     }

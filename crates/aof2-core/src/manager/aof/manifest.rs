@@ -8,7 +8,7 @@ use crate::manifest::{Divergence, ManifestIndex, ManifestMode};
 impl Aof {
     /// Whether what happens to segments is recorded.
     pub fn manifest_mode(&self) -> ManifestMode {
-        self.stream().manifest_mode()
+        self.stream().store().manifest_mode()
     }
 
     /// Starts or stops recording what happens to segments. Starting records what is
@@ -26,7 +26,7 @@ impl Aof {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_manifest_mode(&self, mode: ManifestMode) -> Result<()> {
-        self.stream().set_manifest_mode(mode)
+        self.stream().store().set_manifest_mode(mode)
     }
 
     /// Records an event of the user's own, about a segment (by default the newest one).
@@ -47,22 +47,22 @@ impl Aof {
         schema_id: u32,
         blob: &[u8],
     ) -> Result<u64> {
-        self.stream().record_event(segment, schema_id, blob)
+        self.stream().store().record_event(segment, schema_id, blob)
     }
 
     /// Returns when everything recorded in the manifest is durable.
     pub fn commit_manifest(&self) -> Result<()> {
-        self.stream().commit_manifest()
+        self.stream().store().commit_manifest()
     }
 
     /// Writes a snapshot of the manifest's index, from which replay starts; its id.
     pub fn snapshot_manifest(&self) -> Result<u64> {
-        self.stream().snapshot_manifest()
+        self.stream().store().snapshot_manifest()
     }
 
     /// What the manifest says of the segments.
     pub fn manifest_index(&self) -> Result<ManifestIndex> {
-        self.stream().manifest_index()
+        self.stream().store().manifest_index()
     }
 
     /// Compares the manifest with the segment files; empty when they agree.
@@ -76,6 +76,6 @@ impl Aof {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn compare_manifest(&self) -> Result<Vec<Divergence>> {
-        self.stream().compare_manifest()
+        self.stream().store().compare_manifest()
     }
 }

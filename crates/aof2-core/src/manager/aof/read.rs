@@ -164,11 +164,11 @@ impl Aof {
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let limit = self.stream().appended.position();
         let next_offset = self.stream().appended.count();
-        reader::segment_infos(&self.stream().table, limit, next_offset)
+        reader::segment_infos(&self.stream().store().table(), limit, next_offset)
     }
 
     /// First logical offset that still exists.
     pub fn earliest_offset(&self) -> u64 {
-        self.stream().table.earliest()
+        self.stream().store().table().earliest()
     }
 }

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use super::super::source::Comeback;
 use super::{Cursor, Spot, Want};
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::IndexPoint;
 use crate::read::scan::Hydrate;
 use crate::segment::{Artifact, Segment};
-use crate::store::Comeback;
 use crate::store::{FRAMES_MAX, ReadAhead};
 use crate::store::{Opened, SegmentEntry};
 

@@ -15,8 +15,8 @@ use crate::object::{
     BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectMeta,
     ObjectMetrics, ObjectResult, ObjectStore, Outage, PutOutcome,
 };
-use crate::read::ArchivedObject;
 use crate::segment::ArtifactSource;
+use crate::store::ArchivedObject;
 
 /// Read from the end of an object at first: the index of a segment of 450 MiB.
 const TAIL_GUESS_LEN: u64 = 64 << 10;

@@ -36,7 +36,7 @@ use crate::io::{Clock, Storage, host_name};
 use crate::object::{ObjectErrorKind, ObjectResult};
 use crate::planted;
 use crate::planted::TierBug;
-use crate::read::ArchivedObject;
+use crate::store::ArchivedObject;
 
 /// Others that may claim the log while we try.
 const TRIES_MAX: u32 = 64;

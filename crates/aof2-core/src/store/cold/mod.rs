@@ -16,23 +16,22 @@ mod claim;
 mod fetch_all;
 mod names;
 mod place;
-mod reach;
+mod reconcile;
 mod recover;
 mod remote;
 mod restore;
 mod source;
+mod store;
+mod upload;
 mod view;
+mod writer;
 
 pub use place::cold_location;
-pub(crate) use place::store_location;
 pub use restore::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
 };
 
-pub(crate) use bucket::{ColdTier, Upload};
-pub(crate) use chunks::ColdChunks;
-pub(crate) use claim::{Claim, Claimant};
-pub(crate) use names::{ANOTHER_PREFIX, RECOVER};
-pub(crate) use reach::ReachStore;
-pub(crate) use recover::{before_start, claim, diverged};
+pub(crate) use bucket::ColdTier;
 pub(crate) use remote::{FoundStream, split_url};
+pub(crate) use store::ColdStore;
+pub(crate) use upload::Uploaded;

@@ -17,6 +17,7 @@ use super::bucket::ColdTier;
 use super::chunks::ColdChunks;
 use super::claim::{Claim, Claimant};
 use super::place;
+use super::store::ColdStore;
 use crate::error::{AofError, DivergedLog, Result};
 use crate::format::{
     ArtifactIndex, ColdKey, ColdTailName, LastClaim, SegmentFormat, SegmentId, StreamId,
@@ -24,9 +25,8 @@ use crate::format::{
 };
 use crate::io::{Clock, Storage};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
-use crate::read::ArchivedObject;
+use crate::store::ArchivedObject;
 use crate::store::away::{list_cold_tails, store_cold_tail};
-use crate::store::host::SegmentStore;
 use crate::store::layout::Layout;
 use crate::store::survey::{Found, Present};
 
@@ -39,11 +39,11 @@ pub(crate) fn claim(
     clock: &dyn Clock,
     layout: &Layout,
     identity: &StreamIdentity,
-    store: &dyn SegmentStore,
+    cold: &ColdStore,
 ) -> Result<Claim> {
     let is_new = layout.load_identity(&**storage)?.is_none();
     place::store_location(&**storage, layout, &tier.location())?;
-    let directory = Directory::open(tier, storage, clock, layout, identity, store, is_new)?;
+    let directory = Directory::open(tier, storage, clock, layout, identity, cold, is_new)?;
     let claim = tier.take_over(identity, &**storage, clock, &directory)?;
     if is_new {
         layout.store_identity(&**storage, identity)?;
@@ -59,10 +59,10 @@ pub(super) fn bring(
     clock: &dyn Clock,
     layout: &Layout,
     identity: &StreamIdentity,
-    store: &dyn SegmentStore,
+    cold: &ColdStore,
 ) -> Result<Vec<(SegmentId, String)>> {
     let is_new = layout.load_identity(&**storage)?.is_none();
-    let directory = Directory::open(tier, storage, clock, layout, identity, store, is_new)?;
+    let directory = Directory::open(tier, storage, clock, layout, identity, cold, is_new)?;
     let view = tier.view(identity.stream_id)?;
     tier.adopt_all(identity.stream_id, &view, &directory)?;
     if is_new {
@@ -77,7 +77,7 @@ struct Directory<'a> {
     layout: &'a Layout,
     url: String,
     format: SegmentFormat,
-    store: &'a dyn SegmentStore,
+    cold: &'a ColdStore,
     /// What is here, by segment.
     present: BTreeMap<SegmentId, Present>,
     tails: Vec<ColdTailName>,
@@ -93,7 +93,7 @@ impl<'a> Directory<'a> {
         clock: &dyn Clock,
         layout: &'a Layout,
         identity: &StreamIdentity,
-        store: &'a dyn SegmentStore,
+        cold: &'a ColdStore,
         is_new: bool,
     ) -> Result<Self> {
         let stream_id = identity.stream_id;
@@ -120,7 +120,7 @@ impl<'a> Directory<'a> {
             layout,
             url: tier.url().to_string(),
             format: identity.format,
-            store,
+            cold,
             present: present.into_iter().map(|p| (p.segment_id(), p)).collect(),
             tails: list_cold_tails(&**storage, layout)?,
             told: index.as_ref().map(Told::of),
@@ -130,7 +130,7 @@ impl<'a> Directory<'a> {
 
     fn local(&self, segment_id: SegmentId) -> Result<Option<Found>> {
         let Some(present) = self.present.get(&segment_id) else { return Ok(None) };
-        match present.load(self.storage, self.layout, self.store, self.format) {
+        match present.load(self.storage, self.layout, self.cold, self.format) {
             Ok(found) => Ok(Some(found)),
             // Damaged here: the object is what there is to go by.
             Err(AofError::Foreign { .. } | AofError::Corrupt(_)) => Ok(None),

@@ -8,8 +8,9 @@ use super::source::ColdSource;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::object::ColdUrl;
-use crate::read::{Archive, ArchivedObject};
+use crate::read::Archive;
 use crate::segment::{Artifact, ArtifactSource};
+use crate::store::ArchivedObject;
 
 /// Streams that are named when one is missing.
 const NAMED_MAX: usize = 10;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use super::bucket::ColdTier;
 use super::fetch_all::{News, fetch_all};
 use super::place;
-use super::reach::ReachStore;
 use super::recover::bring;
 use super::remote::{FoundStream, split_url};
+use super::store::ColdStore;
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity};
 use crate::io::{LockError, OsStorage, Storage, SystemClock};
@@ -139,7 +139,7 @@ fn run(
     // Somebody may have been quicker.
     check_target(&*storage, &layout, &identity)?;
     place::store_location(&*storage, &layout, &tier.location())?;
-    let reach = ReachStore::with_tier(Arc::clone(&storage), layout.root(), Arc::clone(&tier));
+    let reach = ColdStore::of_reader(Arc::clone(&tier));
     let refused = bring(&tier, &storage, &SystemClock, &layout, &identity, &*reach)?;
     let mut work = Restore { tier, storage, layout, identity, bytes: 0, lost: BTreeMap::new() };
     work.lost.extend(refused.into_iter().map(|(id, reason)| (id.as_u64(), reason)));
@@ -204,8 +204,8 @@ struct Restore {
 }
 
 impl Restore {
-    fn reach(&self) -> Arc<ReachStore> {
-        ReachStore::with_tier(Arc::clone(&self.storage), self.layout.root(), Arc::clone(&self.tier))
+    fn reach(&self) -> Arc<ColdStore> {
+        ColdStore::of_reader(Arc::clone(&self.tier))
     }
 
     /// Fetches the segments that are in the bucket only.

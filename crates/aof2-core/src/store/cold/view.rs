@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use super::bucket::latest;
 use crate::format::{ColdKey, SegmentId, WriterFrom, WriterKey, writer_epoch};
 use crate::object::ObjectEntry;
-use crate::read::ArchivedObject;
+use crate::store::ArchivedObject;
 
 /// One listing of a stream.
 #[derive(Clone, Debug, Default)]

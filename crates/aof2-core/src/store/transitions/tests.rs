@@ -44,7 +44,7 @@ fn segment_files(sim: &SimStorage) -> Vec<std::path::PathBuf> {
 }
 
 fn divergence(stream: &Stream) -> u64 {
-    stream.manifest_metrics().unwrap().shadow_divergence
+    stream.store().manifest_metrics().unwrap().shadow_divergence
 }
 
 /// The gauge of a shadow is worth watching only if somebody compares: nobody asks here.
@@ -55,13 +55,13 @@ fn a_shadow_is_compared_with_the_files_without_being_asked_to() {
     for _ in 0..3 {
         append_and_seal(&stream);
     }
-    stream.tend_manifest();
+    stream.store().tend_manifest();
     assert_eq!(divergence(&stream), 0);
     sim.remove(&segment_files(&sim)[0]).unwrap();
     append_and_seal(&stream);
     // It is due some time; then an idle stream comes to rest.
     let mut rounds = 0;
-    while let Some(wait) = stream.tend_manifest() {
+    while let Some(wait) = stream.store().tend_manifest() {
         sim.clock().advance_ms(wait.as_millis() as u64 + 1);
         rounds += 1;
         assert!(rounds < 20, "still busy");
@@ -79,10 +79,10 @@ fn switching_to_shadow_compares_and_enabled_does_not() {
     }
     sim.remove(&segment_files(&sim)[0]).unwrap();
     sim.clock().advance_ms(60_000);
-    stream.tend_manifest();
+    stream.store().tend_manifest();
     assert_eq!(divergence(&stream), 0, "nobody asked");
-    stream.set_manifest_mode(ManifestMode::Shadow).unwrap();
-    stream.tend_manifest();
+    stream.store().set_manifest_mode(ManifestMode::Shadow).unwrap();
+    stream.store().tend_manifest();
     assert_eq!(divergence(&stream), 1);
 }
 
@@ -93,16 +93,16 @@ fn a_manifest_that_met_a_full_disk_is_tended_again() {
     let sim = SimStorage::new();
     let stream = open(&sim, ManifestMode::Enabled);
     sim.set_capacity_len(Some(sim.used_len()));
-    stream.record_event(None, 1, b"waits for room").unwrap();
+    stream.store().record_event(None, 1, b"waits for room").unwrap();
     for _ in 0..5 {
-        let wait = stream.tend_manifest().expect("a record waits to be committed");
+        let wait = stream.store().tend_manifest().expect("a record waits to be committed");
         sim.clock().advance_ms(wait.as_millis() as u64 + 1);
     }
-    let committed = || stream.manifest_metrics().unwrap().committed_records;
-    assert_eq!((committed(), stream.manifest_failures()), (0, 0));
+    let committed = || stream.store().manifest_metrics().unwrap().committed_records;
+    assert_eq!((committed(), stream.store().manifest_failures()), (0, 0));
     sim.set_capacity_len(None);
     while committed() == 0 {
-        let wait = stream.tend_manifest();
+        let wait = stream.store().tend_manifest();
         if committed() == 0 {
             let wait = wait.expect("a record waits to be committed");
             sim.clock().advance_ms(wait.as_millis() as u64 + 1);
@@ -115,16 +115,17 @@ fn a_mode_that_cannot_be_had_leaves_the_one_before() {
     let sim = SimStorage::new();
     let stream = open(&sim, ManifestMode::Enabled);
     append_and_seal(&stream);
-    stream.set_manifest_mode(ManifestMode::Disabled).unwrap();
-    let reader = ManifestReader::new(Arc::new(sim.clone()), ROOT, stream.identity.stream_id);
+    stream.store().set_manifest_mode(ManifestMode::Disabled).unwrap();
+    let reader =
+        ManifestReader::new(Arc::new(sim.clone()), ROOT, stream.store().identity().stream_id);
     let chunk = reader.layout().chunk_path(0);
     sim.flip_bit(&chunk, 70 * 8).unwrap();
-    let refused = stream.set_manifest_mode(ManifestMode::Enabled);
+    let refused = stream.store().set_manifest_mode(ManifestMode::Enabled);
     assert!(matches!(refused, Err(AofError::Corrupt(_))), "{refused:?}");
-    assert_eq!(stream.manifest_mode(), ManifestMode::Disabled);
+    assert_eq!(stream.store().manifest_mode(), ManifestMode::Disabled);
     sim.flip_bit(&chunk, 70 * 8).unwrap();
-    stream.set_manifest_mode(ManifestMode::Enabled).unwrap();
-    assert_eq!(stream.manifest_mode(), ManifestMode::Enabled);
+    stream.store().set_manifest_mode(ManifestMode::Enabled).unwrap();
+    assert_eq!(stream.store().manifest_mode(), ManifestMode::Enabled);
 }
 
 /// The segment that an event is about by default is the one that is being written, not
@@ -137,11 +138,12 @@ fn an_event_is_about_the_newest_segment() {
     append_and_seal(&stream);
     append(&stream);
     stream.flush_until(stream.appended.position(), None).unwrap();
-    let active = stream.table.last().unwrap().meta.segment_id;
+    let active = stream.store().table().last().unwrap().meta.segment_id;
     assert_eq!(active, SegmentId::from_u64(2));
-    stream.record_event(None, 7, b"now").unwrap();
-    stream.commit_manifest().unwrap();
-    let reader = ManifestReader::new(Arc::new(sim.clone()), ROOT, stream.identity.stream_id);
+    stream.store().record_event(None, 7, b"now").unwrap();
+    stream.store().commit_manifest().unwrap();
+    let reader =
+        ManifestReader::new(Arc::new(sim.clone()), ROOT, stream.store().identity().stream_id);
     let mut cursor = reader.cursor().unwrap();
     let mut found = None;
     while let Some(placed) = cursor.next_record().unwrap() {
@@ -151,6 +153,6 @@ fn an_event_is_about_the_newest_segment() {
     }
     assert_eq!(found, Some(active));
     let beyond = SegmentId::from_u64(u64::from(u32::MAX) + 1);
-    let refused = stream.record_event(Some(beyond), 7, b"nowhere");
+    let refused = stream.store().record_event(Some(beyond), 7, b"nowhere");
     assert!(matches!(refused, Err(AofError::InvalidRecord { .. })), "{refused:?}");
 }

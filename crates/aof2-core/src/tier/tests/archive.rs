@@ -173,10 +173,10 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
             sim.clock().advance_ms(20);
             world.coordinator.plan().into_iter().for_each(|job| job.run());
             world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
-            let sealed = world.stream.table.snapshot();
+            let sealed = world.stream.store().table().snapshot();
             let away = sealed.iter().find(|e| !e.is_hot()).map(|e| e.meta.segment_id);
             if let Some(id) = away {
-                let _ = world.stream.hydrate(id);
+                let _ = world.stream.store().hydrate(id);
             }
         }
         world.check(&mut promise.clone(), end).unwrap_or_else(|e| panic!("seed {seed}, full: {e}"));
@@ -207,7 +207,8 @@ fn the_last_copy_stays_in_every_tier() {
     let stream = &world.stream;
     let mut promise = Promise::default();
     let mut rng = Rng(3);
-    while stream.table.snapshot().iter().filter(|e| e.sealed_info().is_some()).count() < 2 {
+    while stream.store().table().snapshot().iter().filter(|e| e.sealed_info().is_some()).count() < 2
+    {
         world.append(&mut rng, &mut promise).unwrap();
         stream.flush_in_background().unwrap();
         stream.finalize_step().unwrap();
@@ -216,17 +217,17 @@ fn the_last_copy_stays_in_every_tier() {
     let refused = |result: Result<u64, AofError>| {
         assert!(matches!(result, Err(AofError::LastCopy(_))), "{result:?}");
     };
-    refused(stream.evict_hot(id));
+    refused(stream.store().evict_hot(id));
     let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
-    stream.compress(id, 1, &options).unwrap();
-    stream.evict_hot(id).unwrap();
-    refused(stream.evict_warm(id));
+    stream.store().compress(id, 1, &options).unwrap();
+    stream.store().evict_hot(id).unwrap();
+    refused(stream.store().evict_warm(id));
     world.coordinator.settle_cold();
-    let entry = stream.sealed_entry(id).unwrap();
+    let entry = stream.store().sealed_entry(id).unwrap();
     assert!(entry.away_copies().cold.is_some());
-    stream.evict_warm(id).unwrap();
-    let key = stream.cold_key(&entry).unwrap();
-    refused(stream.lose_cold(id, &key).map(|()| 0));
+    stream.store().evict_warm(id).unwrap();
+    let key = stream.store().cold_key(&entry).unwrap();
+    refused(stream.store().lose_cold(id, &key).map(|()| 0));
     let end = stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }
@@ -234,7 +235,9 @@ fn the_last_copy_stays_in_every_tier() {
 /// Seals segments until there are two.
 fn seal_two(world: &World, promise: &mut Promise) {
     let mut rng = Rng(3);
-    let sealed = || world.stream.table.snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+    let sealed = || {
+        world.stream.store().table().snapshot().into_iter().filter(|e| e.sealed_info().is_some())
+    };
     while sealed().count() < 2 {
         world.append(&mut rng, promise).unwrap();
         world.stream.flush_in_background().unwrap();
@@ -253,12 +256,12 @@ fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
     let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
-    stream.compress(id, 1, &options).unwrap();
-    stream.evict_hot(id).unwrap();
-    while stream.sealed_entry(id).unwrap().away_copies().cold.is_none() {
+    stream.store().compress(id, 1, &options).unwrap();
+    stream.store().evict_hot(id).unwrap();
+    while stream.store().sealed_entry(id).unwrap().away_copies().cold.is_none() {
         world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
     }
-    let key = stream.cold_key(&stream.sealed_entry(id).unwrap()).unwrap();
+    let key = stream.store().cold_key(&stream.store().sealed_entry(id).unwrap()).unwrap();
     assert!(bucket.remove(&key));
     world.settle().unwrap();
     let end = stream.durable.count();
@@ -280,7 +283,7 @@ fn an_archived_log_is_opened_without_its_bucket() {
     let away = bucket.image();
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
     let world = open(&disk, &away).unwrap();
-    assert_eq!(world.stream.archived.count(), promise.payloads.len() as u64);
+    assert_eq!(world.stream.store().archived().count(), promise.payloads.len() as u64);
     away.clear_faults();
     let end = world.stream.durable.count();
     world.check(&mut promise, end).unwrap();
@@ -299,9 +302,9 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
     world.settle().unwrap();
-    stream.hydrate(id).unwrap();
-    let entry = stream.sealed_entry(id).unwrap();
-    stream.lose_cold(id, &stream.cold_key(&entry).unwrap()).unwrap();
+    stream.store().hydrate(id).unwrap();
+    let entry = stream.store().sealed_entry(id).unwrap();
+    stream.store().lose_cold(id, &stream.store().cold_key(&entry).unwrap()).unwrap();
     bucket.fail_when(|call| {
         let is_answer_lost =
             matches!(call.op, ObjectOp::Put | ObjectOp::Head) && call.key.ends_with(".zst");
@@ -340,7 +343,7 @@ fn a_delete_is_durable_before_its_object_goes() {
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
     world.settle().unwrap();
-    promise.trimmed = world.stream.table.first().unwrap().end_offset().unwrap();
+    promise.trimmed = world.stream.store().table().first().unwrap().end_offset().unwrap();
     let before_offset = Some(promise.trimmed);
     let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
     assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);

@@ -11,7 +11,6 @@ use crate::io::{OpenMode, Storage};
 use crate::manifest::ManifestMode;
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
-use crate::store::ReachStore;
 use crate::store::SegmentEntry;
 use crate::tier::archive::{ColdJob, upload_through};
 use crate::tier::config::TierConfig;
@@ -64,11 +63,8 @@ impl Machine {
         config.preallocate_segments = 0;
         config.manifest_mode = ManifestMode::Enabled;
         config.manifest.upload_prefix = "logs".into();
-        let reach = ReachStore::new(Arc::clone(&storage), &root);
-        let tiers = StreamTiers::new(Arc::clone(&self.coordinator), None, reach);
         let clock = Arc::new(self.sim.clock().clone());
-        let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _).unwrap();
-        tiers.attach(&stream);
+        let (stream, tiers) = StreamTiers::open(&self.coordinator, config, storage, clock).unwrap();
         self.streams.push((stream, tiers));
     }
 
@@ -92,7 +88,7 @@ impl Machine {
 
     /// Segments of a stream in the bucket.
     pub(super) fn stored(&self, at: usize) -> usize {
-        let stream_id = self.streams[at].0.identity.stream_id.to_string();
+        let stream_id = self.streams[at].0.store().stream_id().to_string();
         let keys = self.bucket.objects().into_keys();
         keys.filter(|key| key.ends_with(".zst") && key.contains(&stream_id)).count()
     }
@@ -189,8 +185,8 @@ fn what_was_verified_ahead_is_what_is_uploaded() {
     assert_eq!(jobs.len(), 2);
     jobs.into_iter().for_each(ColdJob::run);
     let (stream, tiers) = &machine.streams[0];
-    assert!(tiers.verified.lock().is_some() && machine.stored(0) == 1);
-    let entry = stream.table.snapshot().into_iter().nth(1).unwrap();
+    let entry = stream.store().table().snapshot().into_iter().nth(1).unwrap();
+    assert!(stream.store().is_verified_ahead(entry.meta.segment_id) && machine.stored(0) == 1);
     let path = entry.away_copies().warm.unwrap().source().name().to_owned();
     let file = machine.sim.open(&path, OpenMode::ReadWrite).unwrap();
     file.write_all_at(&[0x55; 8], 40).unwrap();
@@ -209,14 +205,15 @@ fn an_upload_by_hand_takes_those_before_it_along() {
     let machine = Machine::new(&["a"], |_| {});
     machine.seal_segments(4);
     let (stream, tiers) = &machine.streams[0];
-    let id = stream.table.snapshot()[2].meta.segment_id;
-    let uploaded = upload_through(tiers.cold().unwrap(), stream, tiers, id).unwrap();
+    let id = stream.store().table().snapshot()[2].meta.segment_id;
+    let uploaded = upload_through(stream, tiers, id).unwrap();
     assert!(uploaded > 0);
     let has_cold = |entry: &Arc<SegmentEntry>| entry.away_copies().cold.is_some();
-    let archived: Vec<bool> = stream.table.snapshot().iter().take(4).map(has_cold).collect();
+    let archived: Vec<bool> =
+        stream.store().table().snapshot().iter().take(4).map(has_cold).collect();
     assert_eq!(archived, [true, true, true, false]);
     assert!(machine.bucket.objects().keys().any(|key| key.ends_with("/stream")));
-    assert_eq!(upload_through(tiers.cold().unwrap(), stream, tiers, id).unwrap(), 0);
+    assert_eq!(upload_through(stream, tiers, id).unwrap(), 0);
 }
 
 /// What failed is looked at when its time comes, not all the time.
@@ -258,16 +255,16 @@ fn a_key_is_never_used_twice() {
     machine.coordinator.settle_cold();
     let (stream, tiers) = &machine.streams[0];
     for epoch in 0..3 {
-        let entry = stream.table.first().unwrap();
+        let entry = stream.store().table().first().unwrap();
         assert_eq!(entry.away_copies().cold_epoch, first_object_epoch(1) + epoch);
-        let key = stream.cold_key(&entry).unwrap();
-        stream.lose_cold(entry.meta.segment_id, &key).unwrap();
-        stream.commit_manifest().unwrap();
+        let key = stream.store().cold_key(&entry).unwrap();
+        stream.store().lose_cold(entry.meta.segment_id, &key).unwrap();
+        stream.store().commit_manifest().unwrap();
         // Whatever is planned last is done first.
         while let Some(job) = machine.coordinator.plan_cold().pop() {
             job.run();
             machine.sim.clock().advance_ms(1_000);
-            stream.commit_manifest().unwrap();
+            stream.store().commit_manifest().unwrap();
         }
         assert_eq!((machine.stored(0), tiers.status().cold.unwrap().deletes_pending), (1, 0));
     }
@@ -280,9 +277,9 @@ fn an_object_of_another_prefix_is_left_alone() {
     machine.seal_segments(1);
     machine.coordinator.settle_cold();
     let (stream, _) = &machine.streams[0];
-    let entry = stream.table.first().unwrap();
-    let key = stream.cold_key(&entry).unwrap().replace("logs/", "elsewhere/");
-    stream.queue_delete(entry.meta.segment_id, &key).unwrap();
+    let entry = stream.store().table().first().unwrap();
+    let key = stream.store().cold_key(&entry).unwrap().replace("logs/", "elsewhere/");
+    stream.store().queue_delete(entry.meta.segment_id, &key).unwrap();
     let before = machine.bucket.calls();
     machine.coordinator.settle_cold();
     assert_eq!((machine.bucket.calls(), machine.stored(0)), (before, 1));

@@ -20,7 +20,6 @@ use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
-use crate::store::ReachStore;
 use crate::write::{AofConfig, Stream};
 use crate::write::{AppendOptions, FlushConfig};
 
@@ -56,11 +55,8 @@ impl Load {
         config.preallocate_segments = 0;
         config.hot_bytes = own;
         config.flush = FlushConfig { flush_bytes: 32 << 10, ..FlushConfig::default() };
-        let reach = ReachStore::new(Arc::clone(&storage), &config.root_dir);
-        let tiers = StreamTiers::new(Arc::clone(coordinator), own, reach);
         let clock = Arc::new(sim.clock().clone());
-        let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _).unwrap();
-        tiers.attach(&stream);
+        let (stream, tiers) = StreamTiers::open(coordinator, config, storage, clock).unwrap();
         Self { stream, tiers, own_limit: own, payloads: Vec::new() }
     }
 
@@ -80,7 +76,7 @@ impl Load {
     }
 
     fn some_segment(&self, rng: &mut Rng) -> Option<SegmentId> {
-        let sealed = self.stream.table.snapshot().into_iter();
+        let sealed = self.stream.store().table().snapshot().into_iter();
         let ids: Vec<_> =
             sealed.filter(|e| e.sealed_info().is_some()).map(|e| e.meta.segment_id).collect();
         (!ids.is_empty()).then(|| ids[rng.below(ids.len() as u64) as usize])
@@ -136,7 +132,7 @@ fn budgets_hold_at_every_step_of_a_long_day() {
         }
         let mut total = 0;
         for load in &loads {
-            let used = load.stream.hot_usage().total();
+            let used = load.stream.store().hot_usage().total();
             assert!(load.own_limit.is_none_or(|limit| used <= limit), "{used} at step {step}");
             total += used;
         }

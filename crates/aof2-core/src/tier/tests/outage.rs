@@ -106,7 +106,7 @@ fn what_concerns_an_object_has_pauses_of_its_own() {
     let machine = Machine::new(&LOGS, defaults);
     live(&machine, 1_000);
     machine.seal_segments(2);
-    let ids = [0, 1].map(|at| machine.streams[at].0.identity.stream_id.to_string());
+    let ids = [0, 1].map(|at| machine.streams[at].0.store().stream_id().to_string());
     let tries = [0, 1].map(|_| Arc::new(AtomicU64::new(0)));
     let counted = tries.clone();
     machine.bucket.fail_when(move |call| {
@@ -204,9 +204,9 @@ fn what_could_not_be_fetched_is_fetched_when_the_store_is_back() {
     machine.seal_segments(1);
     live(&machine, 1_000);
     let (stream, tiers) = &machine.streams[0];
-    let id = stream.table.first().unwrap().meta.segment_id;
+    let id = stream.store().table().first().unwrap().meta.segment_id;
     Job::evict_now(stream, tiers, id).unwrap();
-    let entry = stream.table.first().unwrap();
+    let entry = stream.store().table().first().unwrap();
     assert!(!entry.is_hot() && entry.away_copies().warm.is_none());
     go_away(&machine);
     for _ in 0..8 {
@@ -217,5 +217,5 @@ fn what_could_not_be_fetched_is_fetched_when_the_store_is_back() {
     machine.sim.clock().advance_ms(PROBE_MS);
     tiers.ask(id, Priority::Wanted).unwrap();
     machine.coordinator.settle();
-    assert!(stream.table.first().unwrap().is_hot());
+    assert!(stream.store().table().first().unwrap().is_hot());
 }

@@ -43,7 +43,7 @@ impl World {
     /// The same, segment by segment, as the background does it.
     fn scrub_in_background(&self) {
         self.sim.clock().advance_ms(10);
-        for _ in 0..=self.stream.table.len() {
+        for _ in 0..=self.stream.store().table().len() {
             let now_ms = self.coordinator.now_ms();
             let Some(job) = self.coordinator.plan_scrub(now_ms) else { return };
             job.run();
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn sealed(&self) -> Vec<Arc<SegmentEntry>> {
-        let entries = self.stream.table.snapshot().into_iter();
+        let entries = self.stream.store().table().snapshot().into_iter();
         entries.filter(|entry| entry.sealed_info().is_some()).collect()
     }
 }
@@ -181,13 +181,15 @@ impl Subject {
 fn spread(world: &World, entry: &SegmentEntry, rng: &mut Rng) -> Result<(), AofError> {
     let (stream, id) = (&world.stream, entry.meta.segment_id);
     if entry.away_copies().cold.is_none() && rng.below(3) > 0 {
-        stream.compress(id, 1, &ArtifactOptions { level: 1, frame_bytes: 8 << 10 })?;
+        stream.store().compress(id, 1, &ArtifactOptions { level: 1, frame_bytes: 8 << 10 })?;
     }
     let is_archived = entry.away_copies().cold.is_some();
     match rng.below(5) {
-        0 if !entry.away_copies().is_empty() => stream.evict_hot(id).map(drop),
-        1 if is_archived => stream.evict_warm(id).map(drop),
-        2 if is_archived => stream.evict_hot(id).and_then(|_| stream.evict_warm(id)).map(drop),
+        0 if !entry.away_copies().is_empty() => stream.store().evict_hot(id).map(drop),
+        1 if is_archived => stream.store().evict_warm(id).map(drop),
+        2 if is_archived => {
+            stream.store().evict_hot(id).and_then(|_| stream.store().evict_warm(id)).map(drop)
+        }
         _ => Ok(()),
     }
 }
@@ -472,7 +474,7 @@ fn still_there(world: &World, harmed: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn nothing_is_lost(world: &World, report: &ScrubReport, damaged: &[Vec<u8>]) -> Result<(), String> {
     for finding in &report.findings {
         let id = SegmentId::from_u64(finding.segment_id);
-        let entry = world.stream.sealed_entry(id).map_err(|e| e.to_string())?;
+        let entry = world.stream.store().sealed_entry(id).map_err(|e| e.to_string())?;
         if !Known::of(&entry).copies.contains(&finding.tier) {
             return Err(format!("called healed, and not there: {finding:?}"));
         }
@@ -514,9 +516,9 @@ fn copies_are_good(world: &World, segments: &[Known]) -> Result<(), String> {
     let (sim, bucket) = (&world.sim, &world.bucket);
     no_other_damage(sim, segments, &[])?;
     for known in segments {
-        let entry = world.stream.sealed_entry(known.id).map_err(|e| e.to_string())?;
+        let entry = world.stream.store().sealed_entry(known.id).map_err(|e| e.to_string())?;
         let objects = bucket.objects();
-        let key = world.stream.cold_key(&entry);
+        let key = world.stream.store().cold_key(&entry);
         let hot = files_of(sim, "segments", known.id);
         let warm = files_of(sim, "warm", known.id);
         for tier in Known::of(&entry).copies {
@@ -597,7 +599,7 @@ fn scrub_only_copies(seed: u64) -> Result<u64, String> {
     }
     // Those behind it are archived, and must not hide that it is not.
     (0..20).for_each(|_| world.tend());
-    let archived = world.stream.archived.count();
+    let archived = world.stream.store().archived().count();
     for known in alone.iter().filter(|known| !known.copies.contains(&Residency::Cold)) {
         if archived > known.first_offset {
             return Err(format!("segment {} is called archived", known.id));
@@ -672,7 +674,7 @@ fn a_damaged_object_is_deleted_wherever_the_cut_comes() {
         let (sim, bucket) = (image.after_kill(), bucket.image());
         let world = open(&sim, &bucket, false).unwrap();
         sim.crash_after(sim.calls() + call);
-        let _ = world.stream.lose_cold(id, &key);
+        let _ = world.stream.store().lose_cold(id, &key);
         let Some(left) = sim.take_crash() else { break };
         let disk = left.materialize(0, &CrashOptions::default());
         let world = open(&disk, &bucket, false).unwrap();

@@ -14,7 +14,6 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind};
 use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
-use crate::store::ReachStore;
 use crate::tier::config::TierConfig;
 use crate::tier::coordinator::Coordinator;
 use crate::tier::stream::StreamTiers;
@@ -103,8 +102,6 @@ pub(super) fn open_as(
     let clock = Arc::new(sim.clock().clone());
     let store = Arc::new(bucket.clone());
     let coordinator = Coordinator::on_store(config, Arc::clone(&clock) as _, store)?;
-    let reach = ReachStore::new(Arc::clone(&storage), Path::new(ROOT));
-    let tiers = StreamTiers::new(Arc::clone(&coordinator), None, reach);
     let mut config = AofConfig::new(ROOT).segment_bytes(SEGMENT);
     change(&mut config);
     config.preallocate_segments = 0;
@@ -116,8 +113,7 @@ pub(super) fn open_as(
         rotation_ms: 5,
         ..ManifestConfig::default()
     };
-    let stream = Stream::open_with(config, storage, clock, Arc::clone(&tiers) as _)?;
-    tiers.attach(&stream);
+    let (stream, tiers) = StreamTiers::open(&coordinator, config, storage, clock)?;
     Ok(World { sim: sim.clone(), bucket: bucket.clone(), coordinator, tiers, stream })
 }
 
@@ -133,7 +129,7 @@ impl World {
             7 => stream.flush_in_background()?,
             8 => drop(stream.finalize_step()?),
             9 => drop(stream.start_seal(false)?),
-            10 => drop(stream.tend_manifest()),
+            10 => drop(stream.store().tend_manifest()),
             11 => self.sim.clock().advance_ms(20),
             12 if rng.below(4) == 0 => {
                 let before_offset = rng.below(promise.durable + 1);
@@ -142,7 +138,7 @@ impl World {
                 stream.apply_retention(&RetentionPolicy { before_offset, ..Default::default() })?;
             }
             13 => {
-                let sealed = stream.table.snapshot().into_iter();
+                let sealed = stream.store().table().snapshot().into_iter();
                 let ids: Vec<SegmentId> = sealed
                     .filter(|e| e.sealed_info().is_some())
                     .map(|e| e.meta.segment_id)
@@ -150,7 +146,7 @@ impl World {
                 if !ids.is_empty() {
                     let id = ids[rng.below(ids.len() as u64) as usize];
                     // The bucket may be out of reach for a moment.
-                    let _ = stream.hydrate(id);
+                    let _ = stream.store().hydrate(id);
                 }
             }
             14..17 => {
@@ -184,7 +180,7 @@ impl World {
     /// A watermark is a promise from the moment it can be read.
     pub(super) fn note(&self, promise: &mut Promise) {
         promise.durable = promise.durable.max(self.stream.durable.count());
-        promise.archived = promise.archived.max(self.stream.archived.count());
+        promise.archived = promise.archived.max(self.stream.store().archived().count());
     }
 
     /// Gives the background its turns until everything that is there is archived.
@@ -201,7 +197,7 @@ impl World {
             self.coordinator.settle_cold();
             clock.advance_ms(20);
         }
-        let (archived, end) = (stream.archived.count(), stream.appended.count());
+        let (archived, end) = (stream.store().archived().count(), stream.appended.count());
         match archived < end {
             true => Err(format!("archived {archived} of {end}: {:?}", self.tiers.status())),
             false => Ok(()),
@@ -211,11 +207,11 @@ impl World {
     /// Whether the manifest says what the files show, and the bucket holds one object of
     /// every sealed segment and nothing that nobody will ever ask for.
     pub(super) fn is_tidy(&self) -> Result<(), String> {
-        let found = self.stream.compare_manifest().map_err(|e| e.to_string())?;
+        let found = self.stream.store().compare_manifest().map_err(|e| e.to_string())?;
         if !found.is_empty() {
             return Err(format!("the manifest disagrees with the files: {found:?}"));
         }
-        let segments = self.stream.table.snapshot();
+        let segments = self.stream.store().table().snapshot();
         let sealed = segments.iter().filter(|e| e.sealed_info().is_some()).count();
         let objects = self.bucket.objects();
         let stored = objects.keys().filter(|key| key.ends_with(".zst")).count();
@@ -231,7 +227,7 @@ impl World {
 
     /// Everything from the first record there is to the last, and no other.
     pub(super) fn check(&self, promise: &mut Promise, at_least: u64) -> Result<(), String> {
-        let (earliest, end) = (self.stream.table.earliest(), self.stream.durable.count());
+        let (earliest, end) = (self.stream.store().table().earliest(), self.stream.durable.count());
         if end < at_least || earliest > promise.trimmed {
             return Err(format!(
                 "{earliest}..{end} are there, {}..{at_least} must be",

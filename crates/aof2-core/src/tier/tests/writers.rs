@@ -177,7 +177,7 @@ impl Machine {
             8 => stream.flush_in_background()?,
             9 => drop(stream.finalize_step()?),
             10 => drop(stream.start_seal(false)?),
-            11 => drop(stream.tend_manifest()),
+            11 => drop(stream.store().tend_manifest()),
             12 => self.disk.clock().advance_ms(20),
             13 if roll(scene, 4) == 0 => self.trim(scene, world)?,
             14..17 => {
@@ -237,7 +237,7 @@ impl Machine {
     fn trim(&mut self, scene: &Arc<Scene>, world: &World) -> Result<(), AofError> {
         let before_offset = roll(scene, world.stream.durable.count() + 1);
         // Only a writer that nobody has taken over may let go what others rely on.
-        let epoch = world.tiers.writer.epoch();
+        let epoch = world.stream.store().cold().writer().epoch();
         if epoch.is_some() && epoch >= last_continued(&scene.bucket) {
             let mut history = scene.history.lock();
             history.trimmed = history.trimmed.max(before_offset);
@@ -250,14 +250,14 @@ impl Machine {
     /// What the archived watermark says is a promise from the moment it can be read.
     fn note(&mut self, scene: &Arc<Scene>, world: &World) -> Result<(), String> {
         let mut history = scene.history.lock();
-        for offset in self.noted..world.stream.archived.count() {
+        for offset in self.noted..world.stream.store().archived().count() {
             let Some(payload) = self.known.get(&offset) else { continue };
             let told = history.archived.entry(offset).or_insert_with(|| payload.clone());
             if told != payload {
                 return Err(format!("two records are archived under offset {offset}"));
             }
         }
-        self.noted = world.stream.archived.count();
+        self.noted = world.stream.store().archived().count();
         Ok(())
     }
 
@@ -291,7 +291,7 @@ impl Machine {
             return Ok(());
         }
         // Somebody else may have it since, and let records go.
-        let epoch = world.tiers.writer.epoch();
+        let epoch = world.stream.store().cold().writer().epoch();
         let is_last = epoch.is_some() && epoch == last_claim(&scene.bucket);
         self.known = match records(&world) {
             Ok(known) => known,
@@ -344,7 +344,7 @@ fn records(world: &World) -> Result<Records, String> {
 
 /// What a log and the bucket hold, for whoever looks into a failure.
 fn describe(world: &World, bucket: &SimBucket) -> String {
-    let segments = world.stream.table.snapshot();
+    let segments = world.stream.store().table().snapshot();
     let segments = segments.iter().map(|e| {
         let copies = e.away_copies();
         format!(
@@ -361,7 +361,7 @@ fn describe(world: &World, bucket: &SimBucket) -> String {
     let changes = changes.into_iter().filter(|change| !change.contains("manifest"));
     let files = world.sim.files().into_iter().map(|path| path.display().to_string());
     let lines: Vec<String> = segments.chain(files).chain(changes).collect();
-    format!("claim {:?}\n{}", world.tiers.writer.epoch(), lines.join("\n"))
+    format!("claim {:?}\n{}", world.stream.store().cold().writer().epoch(), lines.join("\n"))
 }
 
 /// Whether everything that was archived is among these records.
@@ -424,7 +424,7 @@ pub(super) fn explore(seed: u64) -> Result<(), String> {
 /// Whoever had the log before can do nothing more, and says why.
 fn is_fenced(world: &World) -> Result<(), String> {
     let stream = &world.stream;
-    let before = stream.archived.count();
+    let before = stream.store().archived().count();
     for _ in 0..4 {
         if stream.is_stopped() {
             break;
@@ -442,7 +442,7 @@ fn is_fenced(world: &World) -> Result<(), String> {
         world.coordinator.settle();
         world.coordinator.settle_cold();
     }
-    if stream.archived.count() != before {
+    if stream.store().archived().count() != before {
         return Err("a fenced writer reported a record as archived".into());
     }
     let refused = stream.append_now(b"too late", &AppendOptions::default()).map(drop);
@@ -556,7 +556,7 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
     let _ = alone.settle();
     let refused = alone.stream.append_now(b"more", &AppendOptions::default());
     assert!(matches!(refused, Err(AofError::Diverged(_))), "{refused:?}");
-    assert_eq!(alone.stream.archived.count(), 1);
+    assert_eq!(alone.stream.store().archived().count(), 1);
     // Reads go on, and the other writer was never bothered.
     assert_eq!(records(&alone).unwrap().len(), 2);
     other.stream.append_now(b"goes on", &AppendOptions::default()).unwrap();

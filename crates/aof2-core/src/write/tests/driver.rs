@@ -44,10 +44,12 @@ pub(super) fn open_with(
 
 /// Whatever happened, a manifest that is written agrees with the files.
 fn check_manifest(stream: &Stream) -> Result<(), String> {
-    if stream.manifest_mode() == ManifestMode::Disabled || stream.manifest_failures() > 0 {
+    if stream.store().manifest_mode() == ManifestMode::Disabled
+        || stream.store().manifest_failures() > 0
+    {
         return Ok(());
     }
-    let found = stream.compare_manifest().map_err(|e| e.to_string())?;
+    let found = stream.store().compare_manifest().map_err(|e| e.to_string())?;
     match found.is_empty() {
         true => Ok(()),
         false => Err(format!("the manifest disagrees with the files: {found:?}")),
@@ -90,7 +92,7 @@ impl Driver {
         if stream.durable.count() != count {
             return Err("an opened log has records that are not durable".into());
         }
-        let earliest = stream.table.earliest();
+        let earliest = stream.store().table().earliest();
         if earliest > self.model.trimmed {
             return Err(format!(
                 "records up to {earliest} are gone, {} trimmed",
@@ -159,10 +161,10 @@ impl Driver {
                 0 => self.close(),
                 1 => {
                     let mode = self.manifest_mode();
-                    stream.set_manifest_mode(mode).map_err(|e| e.to_string())
+                    stream.store().set_manifest_mode(mode).map_err(|e| e.to_string())
                 }
                 2 => {
-                    stream.tend_manifest();
+                    stream.store().tend_manifest();
                     Ok(())
                 }
                 _ => check_manifest(&stream),
@@ -264,7 +266,8 @@ impl Driver {
 
     /// Moves some sealed segment between tiers.
     fn move_segment(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
-        let sealed = stream.table.snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+        let sealed =
+            stream.store().table().snapshot().into_iter().filter(|e| e.sealed_info().is_some());
         let ids: Vec<_> = sealed.map(|entry| entry.meta.segment_id).collect();
         if ids.is_empty() {
             return Ok(());
@@ -272,9 +275,11 @@ impl Driver {
         let id = ids[self.rng.below(ids.len() as u64) as usize];
         let options = ArtifactOptions { level: 1, frame_bytes: 4 << 10 };
         let moved = match self.rng.below(4) {
-            0 => stream.compress(id, 1, &options),
-            1 => stream.hydrate(id),
-            _ => stream.compress(id, 1, &options).and_then(|_| stream.evict_hot(id)),
+            0 => stream.store().compress(id, 1, &options),
+            1 => stream.store().hydrate(id),
+            _ => {
+                stream.store().compress(id, 1, &options).and_then(|_| stream.store().evict_hot(id))
+            }
         };
         moved.map(drop).map_err(|e| format!("move of segment {id}: {e}"))
     }
@@ -314,6 +319,6 @@ impl Driver {
         let options = ScanOptions { visibility, ..Default::default() };
         let scan =
             Scan::new(Arc::clone(stream) as Arc<dyn Source>, options).map_err(|e| e.to_string())?;
-        self.model.check_scan(scan, stream.table.earliest(), end)
+        self.model.check_scan(scan, stream.store().table().earliest(), end)
     }
 }

@@ -10,19 +10,37 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::stream::StreamTiers;
+use super::bucket::ColdTier;
+use super::claim::Claim;
+use super::names::{ANOTHER_PREFIX, RECOVER};
+use super::place::store_location;
+use super::recover::claim;
+use super::store::ColdStore;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{Clock, Storage};
-use crate::planted;
-use crate::planted::TierBug;
-use crate::store::{ANOTHER_PREFIX, Claim, ColdTier, RECOVER, claim, store_location};
-use crate::store::{Admission, Layout};
-use crate::write::{AofConfig, Stream};
+use crate::planted::{self, TierBug};
+use crate::store::Store;
+use crate::store::layout::Layout;
+
+/// How a log may be opened for writing.
+#[derive(Clone, Debug)]
+pub(crate) enum Admission {
+    /// Nothing but its directory is asked.
+    Local,
+    /// There is no such log yet, here or elsewhere.
+    New,
+    /// The log that is here.
+    Known(StreamIdentity),
+    /// The log that is here; whether others write it cannot be asked now.
+    Unreached,
+    /// A log that the object store holds comes back to an empty directory.
+    Returning(StreamIdentity),
+}
 
 /// What a stream knows of its right to write.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     /// Its claim, once it has one.
     claim: Mutex<Option<Claim>>,
     pub(super) lineage: Arc<AtomicU32>,
@@ -41,12 +59,12 @@ impl Writer {
         *self.claim.lock() = Some(claim);
     }
 
-    pub(super) fn claim(&self) -> Option<Claim> {
+    pub(crate) fn claim(&self) -> Option<Claim> {
         self.claim.lock().clone()
     }
 
     /// The epoch of the claim; `None` before there is one.
-    pub(super) fn epoch(&self) -> Option<u32> {
+    pub(crate) fn epoch(&self) -> Option<u32> {
         self.claim.lock().as_ref().map(|claim| claim.epoch)
     }
 
@@ -56,11 +74,11 @@ impl Writer {
     }
 
     /// Whether nobody reads this object, whatever becomes of its segment.
-    pub(super) fn is_leftover(&self, segment_id: SegmentId, epoch: u32) -> bool {
+    pub(crate) fn is_leftover(&self, segment_id: SegmentId, epoch: u32) -> bool {
         self.leftovers.lock().contains(&(segment_id, epoch))
     }
 
-    pub(super) fn start(&self) -> SegmentId {
+    pub(crate) fn start(&self) -> SegmentId {
         SegmentId::from_u64(self.start.load(Ordering::Acquire))
     }
 
@@ -69,20 +87,21 @@ impl Writer {
     }
 }
 
-impl StreamTiers {
-    /// Whether this directory may become, or go on as, the log that was asked for. Changes
-    /// nothing anywhere.
-    pub(super) fn admit_log(
+impl ColdStore {
+    /// Whether this directory may become, or go on as, the log called `name`. `local` is the
+    /// log that is here; `recover` says that a log that only the bucket holds may come back.
+    /// Changes nothing anywhere.
+    pub(crate) fn admit(
         &self,
         local: Option<StreamIdentity>,
-        config: &AofConfig,
+        name: String,
+        recover: bool,
     ) -> Result<Admission> {
-        let Some(cold) = self.coordinator.cold() else { return Ok(Admission::Local) };
+        let Some(cold) = self.tier() else { return Ok(Admission::Local) };
         let Some(local) = local else {
-            let name = config.stream_name();
             return match cold.name_holder(&name)? {
                 None => Ok(Admission::New),
-                Some(holder) if config.recover || planted::in_tier(TierBug::AdoptUnasked) => {
+                Some(holder) if recover || planted::in_tier(TierBug::AdoptUnasked) => {
                     Ok(Admission::Returning(holder))
                 }
                 Some(holder) => Err(taken(cold, name, &holder, RECOVER)),
@@ -103,8 +122,10 @@ impl StreamTiers {
         }
     }
 
-    /// Makes this process the writer of an admitted log, if the object store can be asked.
-    pub(super) fn claim_log(
+    /// Makes this process the writer of an admitted log, if the object store can be asked,
+    /// and brings back what is only known there. Called before anything of the log is read,
+    /// with the writer's lock held.
+    pub(crate) fn claim_admitted(
         &self,
         storage: &Arc<dyn Storage>,
         clock: &dyn Clock,
@@ -116,7 +137,7 @@ impl StreamTiers {
             Admission::Unreached => return self.remember_place(&**storage, layout),
             Admission::Known(identity) | Admission::Returning(identity) => identity,
         };
-        let claimed = self.claim_now(storage, clock, layout, identity);
+        let claimed = self.claim(storage, clock, layout, identity);
         match (claimed, admission) {
             (Err(AofError::Cold(error)), Admission::Known(_)) => {
                 tracing::warn!(%error, stream = identity.name, "to be claimed later");
@@ -128,33 +149,36 @@ impl StreamTiers {
 
     /// Whoever opens the log later finds its bucket.
     fn remember_place(&self, storage: &dyn Storage, layout: &Layout) -> Result<()> {
-        match self.coordinator.cold() {
+        match self.tier() {
             Some(cold) => store_location(storage, layout, &cold.location()),
             None => Ok(()),
         }
     }
 
-    pub(super) fn claim_now(
+    /// Makes this process the writer of a log that has its identity.
+    pub(crate) fn claim(
         &self,
         storage: &Arc<dyn Storage>,
         clock: &dyn Clock,
         layout: &Layout,
         identity: &StreamIdentity,
     ) -> Result<()> {
-        let Some(cold) = self.coordinator.cold() else { return Ok(()) };
+        let Some(cold) = self.tier() else { return Ok(()) };
         self.writer.hold(claim(cold, storage, clock, layout, identity, self)?);
         Ok(())
     }
+}
 
+impl Store {
     /// Looks for a later claim. If there is one, this writer is fenced: it does nothing
     /// more, and everybody who waits for it is told.
-    pub(super) fn check_claim(&self, cold: &ColdTier, stream: &Stream) -> Result<()> {
-        let epoch = self.writer.claimed_epoch()?;
-        let Some(writer) = cold.later_claim(stream.identity.stream_id, epoch)? else {
+    pub(crate) fn check_claim(&self, cold: &ColdTier) -> Result<()> {
+        let epoch = self.cold().writer.claimed_epoch()?;
+        let Some(writer) = cold.later_claim(self.stream_id(), epoch)? else {
             return Ok(());
         };
-        let error = AofError::Fenced { path: stream.layout.root().to_owned(), writer };
-        stream.fence(&error);
+        let error = AofError::Fenced { path: self.layout().root().to_owned(), writer };
+        self.fence(&error);
         Err(error)
     }
 }

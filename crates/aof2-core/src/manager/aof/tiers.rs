@@ -1,15 +1,11 @@
-//! What users ask of the tiers of a stream.
+//! Moving segments between tiers by hand, and what the tiers hold.
 
 use std::time::{Duration, Instant};
 
-use super::activation::Priority;
-use super::archive::upload_through;
-use super::jobs::Job;
-use super::status::TierStatus;
-use super::stream::StreamTiers;
+use super::Aof;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::manager::Aof;
+use crate::tier::{Job, Priority, StreamTiers, TierStatus, upload_through};
 
 fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
@@ -21,7 +17,7 @@ impl Aof {
         if self.is_closed() {
             return Err(AofError::Closed);
         }
-        StreamTiers::of(self.stream()).ok_or_else(|| AofError::InvalidConfig {
+        self.shared.tiers.as_deref().ok_or_else(|| AofError::InvalidConfig {
             field: "tiers",
             reason: "this log was opened without tiers".into(),
         })
@@ -77,9 +73,9 @@ impl Aof {
     /// the bytes of the objects; 0 if all were there.
     pub fn upload(&self, segment_id: u64) -> Result<u64> {
         let tiers = self.stream_tiers()?;
-        let cold = tiers.cold()?;
+        self.stream().store().cold().require_tier()?;
         let id = SegmentId::from_u64(segment_id);
-        let uploaded = upload_through(cold, self.stream(), tiers, id);
+        let uploaded = upload_through(self.stream(), tiers, id);
         tiers.moved(self.stream());
         uploaded
     }

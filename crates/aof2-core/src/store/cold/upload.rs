@@ -1,0 +1,236 @@
+//! Putting a segment into the bucket, and deleting objects that nobody reads.
+
+use super::bucket::{ColdTier, Upload};
+use crate::error::{AofError, Result};
+use crate::format::{ColdKey, SegmentId, first_object_epoch, writer_epoch};
+use crate::object::{ObjectBody, ObjectError, ObjectErrorKind};
+use crate::planted::{self, TierBug};
+use crate::segment::Artifact;
+use crate::store::Store;
+use crate::store::cold_moves::ColdObject;
+
+/// Uploads of one segment that find other bytes under their keys.
+const EPOCHS_MAX: u32 = 8;
+
+/// A compressed file that was verified before its turn came.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    segment_id: SegmentId,
+    crc64: u64,
+}
+
+/// A segment that was uploaded.
+#[derive(Debug)]
+pub(crate) struct Uploaded {
+    /// Bytes of the object.
+    pub(crate) bytes: u64,
+    pub(crate) key: String,
+}
+
+impl Store {
+    /// Puts the compressed copy of a segment into the object store. `None` if the segment
+    /// was there.
+    pub(crate) fn upload(&self, segment_id: SegmentId) -> Result<Option<Uploaded>> {
+        let cold = self.cold().require_tier()?;
+        let copies = self.sealed_entry(segment_id)?.away_copies();
+        if copies.cold.is_some() {
+            return Ok(None);
+        }
+        let warm = copies.warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+        let mut verified = self.cold().verified.lock();
+        let ahead = verified.take_if(|verified| verified.segment_id == segment_id);
+        drop(verified);
+        let crc64 = match ahead {
+            Some(verified) => verified.crc64,
+            None => self.verified_crc64(&warm)?,
+        };
+        let body = self.body_of(&warm)?;
+        if planted::in_tier(TierBug::CheckBeforePut) {
+            self.check_claim(cold)?;
+        }
+        let upload = self.try_epochs(cold, segment_id, |epoch| {
+            cold.upload(warm.index(), body.clone(), crc64, epoch)
+        })?;
+        // Only now: an object that is put after another writer claimed the log is void.
+        if !planted::in_tier(TierBug::NoCheckAfterPut) && !planted::in_tier(TierBug::CheckBeforePut)
+        {
+            self.check_claim(cold)?;
+        }
+        let object = ColdObject {
+            key: &upload.key,
+            etag: &upload.etag,
+            epoch: upload.epoch,
+            index: warm.index(),
+        };
+        match self.finish_upload(segment_id, object) {
+            // The segment was deleted while it was uploaded: the object is deleted, too.
+            Err(error @ AofError::NoSuchSegment(_)) => {
+                self.queue_delete(segment_id, &upload.key)?;
+                return Err(error);
+            }
+            finished => finished?,
+        }
+        Ok(Some(Uploaded { bytes: warm.index().artifact_len(), key: upload.key }))
+    }
+
+    /// Verifies the compressed file that is uploaded next, while another is uploaded.
+    pub(crate) fn verify_ahead(&self, segment_id: SegmentId) -> Result<()> {
+        let copies = self.sealed_entry(segment_id)?.away_copies();
+        let warm = copies.warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+        let crc64 = self.verified_crc64(&warm)?;
+        *self.cold().verified.lock() = Some(Verified { segment_id, crc64 });
+        Ok(())
+    }
+
+    /// Whether that was done for this segment.
+    pub(crate) fn is_verified_ahead(&self, segment_id: SegmentId) -> bool {
+        self.cold().verified.lock().as_ref().is_some_and(|v| v.segment_id == segment_id)
+    }
+
+    /// The checksum of a compressed file that was just verified. The file may be old: what is
+    /// damaged must not become the archive. An upload is refused if the file has changed since.
+    fn verified_crc64(&self, warm: &Artifact) -> Result<u64> {
+        let crc64 = crc64_of(&self.body_of(warm)?, warm)?;
+        self.verify_warm(warm)?;
+        Ok(crc64)
+    }
+
+    /// A compressed file, as it is uploaded.
+    fn body_of(&self, warm: &Artifact) -> Result<ObjectBody> {
+        let path = warm.source().name();
+        ObjectBody::file(self.storage(), path)
+            .map_err(AofError::io("open compressed segment", path))
+    }
+
+    /// Uploads under the first key of this writer that is free or has the same bytes.
+    /// Objects that earlier uploads of the segment may have left are deleted later.
+    fn try_epochs(
+        &self,
+        cold: &ColdTier,
+        segment_id: SegmentId,
+        upload: impl Fn(u32) -> Result<Upload, ObjectError>,
+    ) -> Result<Upload> {
+        let writer = self.cold().writer().claimed_epoch()?;
+        let first = self.next_epoch(segment_id, writer);
+        // An object that the manifest still names though the segment was taken from it: the
+        // crash came before that was recorded. And uploads that others began.
+        let mut taken: Vec<String> = self.stored_key(segment_id).into_iter().collect();
+        taken.extend(self.begun_keys(segment_id));
+        for epoch in first..first.saturating_add(EPOCHS_MAX) {
+            if writer_epoch(epoch) != writer {
+                break;
+            }
+            let key = cold.key(self.stream_id(), segment_id, epoch);
+            self.begin_upload(segment_id, &key)?;
+            match upload(epoch) {
+                Ok(done) => {
+                    for key in taken.into_iter().filter(|key| *key != done.key) {
+                        self.queue_delete(segment_id, &key)?;
+                    }
+                    return Ok(done);
+                }
+                Err(error) if error.kind == ObjectErrorKind::Exists => taken.push(key),
+                Err(error) => {
+                    self.fail_upload(segment_id, &key, error.reason())?;
+                    return Err(error.into());
+                }
+            }
+        }
+        let reason = format!("{EPOCHS_MAX} keys of segment {segment_id} are taken by other bytes");
+        Err(AofError::InvalidConfig { field: "cold", reason })
+    }
+
+    /// Keys under which uploads of a segment were begun and not finished.
+    fn begun_keys(&self, segment_id: SegmentId) -> Vec<String> {
+        let begun = self.look_at_manifest(|index| {
+            let of_segment =
+                index.pending_uploads().filter(|upload| upload.segment_id == segment_id);
+            let keys = of_segment.map(|upload| upload.key.clone());
+            keys.filter(|key| ColdKey::parse(key).is_some()).collect()
+        });
+        begun.unwrap_or_default()
+    }
+
+    /// The key of the object that holds a segment, as the manifest knows it.
+    fn stored_key(&self, segment_id: SegmentId) -> Option<String> {
+        self.look_at_manifest(|index| index.get(segment_id)?.cold_key.clone()).flatten()
+    }
+
+    /// The epoch of an upload that this writer began, or one that was never used.
+    fn next_epoch(&self, segment_id: SegmentId, writer: u32) -> u32 {
+        let known = self.look_at_manifest(|index| {
+            let epoch_of = |key: &str| {
+                let epoch = ColdKey::parse(key)?.epoch();
+                (writer_epoch(epoch) == writer).then_some(epoch)
+            };
+            let begun = index.pending_uploads().filter(|upload| upload.segment_id == segment_id);
+            if let Some(epoch) = begun.filter_map(|upload| epoch_of(&upload.key)).max() {
+                return Some(epoch);
+            }
+            let doomed = index.pending_deletes().filter(|delete| delete.segment_id == segment_id);
+            let doomed = doomed.filter_map(|delete| epoch_of(&delete.key));
+            let stored =
+                index.get(segment_id).and_then(|segment| epoch_of(segment.cold_key.as_ref()?));
+            doomed.chain(stored).max().map(|epoch| epoch.saturating_add(1))
+        });
+        known.flatten().unwrap_or(first_object_epoch(writer))
+    }
+
+    /// Publishes where the log begins now, so that whoever claims it counts on nothing
+    /// before that; then older objects may be deleted.
+    pub(crate) fn publish_start(&self, start: SegmentId) -> Result<()> {
+        let cold = self.cold().require_tier()?;
+        let writer = self.cold().writer();
+        let (stream_id, epoch) = (self.stream_id(), writer.claimed_epoch()?);
+        cold.publish_start(stream_id, epoch, start)?;
+        self.check_claim(cold)?;
+        for object in writer.claim().map(|claim| claim.view.standing()).unwrap_or_default() {
+            if object.segment_id < start && object.segment_id >= writer.start() {
+                self.queue_delete_of(cold, &object)?;
+            }
+        }
+        writer.set_start(start);
+        if let Err(error) = cold.remove_older_starts(stream_id, epoch, start) {
+            tracing::warn!(%error, "older statements of where the log begins stay");
+        }
+        Ok(())
+    }
+
+    /// Removes a compressed file once the object store confirmed that it has the same
+    /// bytes. Whether it did.
+    pub(crate) fn drop_warm(&self, segment_id: SegmentId) -> Result<bool> {
+        let cold = self.cold().require_tier()?;
+        let copies = self.sealed_entry(segment_id)?.away_copies();
+        let (Some(warm), Some(_)) = (&copies.warm, &copies.cold) else { return Ok(false) };
+        let body = self.body_of(warm)?;
+        let crc64 = crc64_of(&body, warm)?;
+        let key = cold.key(self.stream_id(), segment_id, copies.cold_epoch);
+        if !cold.holds(&key, body.len(), Some(crc64))? {
+            // Which of the two changed? A good object must not be given up for a bad file.
+            self.verify_warm(warm)?;
+            tracing::error!(
+                segment = segment_id.as_u64(),
+                key,
+                "an archived segment is not in the bucket"
+            );
+            self.cold().note_missing();
+            self.lose_cold(segment_id, &key)?;
+            return Ok(false);
+        }
+        Ok(self.evict_warm(segment_id)? > 0)
+    }
+
+    /// Deletes an object that the manifest lists for deletion.
+    pub(crate) fn delete_object(&self, segment_id: SegmentId, epoch: u32) -> Result<()> {
+        let cold = self.cold().require_tier()?;
+        let key = cold.key(self.stream_id(), segment_id, epoch);
+        // From here on nothing will name the object again, whatever a crash leaves.
+        self.commit_manifest()?;
+        cold.delete(&key)?;
+        self.finish_delete(segment_id, &key)
+    }
+}
+
+fn crc64_of(body: &ObjectBody, warm: &Artifact) -> Result<u64> {
+    body.crc64().map_err(AofError::io("read compressed segment", warm.source().name()))
+}

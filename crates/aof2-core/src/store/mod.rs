@@ -6,17 +6,19 @@
 //! and whoever reads finds them through it.
 
 mod address;
+mod apply;
 mod away;
+mod busy;
+mod change;
 pub(crate) mod cold;
-mod cold_moves;
 mod files;
-mod heal;
 pub(crate) mod identity;
 mod layout;
-mod moves;
+mod local;
+mod pins;
 mod publish;
 mod quarantine;
-mod remove;
+mod steps;
 mod store;
 pub(crate) mod stored_index;
 mod survey;
@@ -28,20 +30,19 @@ mod windows;
 pub use address::{is_address, refuse_address};
 pub use away::Residency;
 pub(crate) use away::{ArchivedObject, AwayCopies};
-pub(crate) use cold::{ColdStore, ColdTier, FoundStream, Uploaded, split_url};
+pub(crate) use change::{Applied, Change, Removal, Suspect};
+pub(crate) use cold::{ColdStore, ColdTier, FoundStream, split_url};
 pub use cold::{
     MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, cold_location, restore,
     restore_on,
 };
 pub(crate) use files::{create_anew, temporary_of};
-pub(crate) use heal::Aside;
 pub(crate) use identity::{draw_id, recorded_id};
 pub use layout::{Layout, SegmentListing};
 pub(crate) use publish::{
     WatermarkPublisher, WatermarkView, durable_position, is_closed, load_claim, mark_doubtful,
 };
 pub(crate) use quarantine::Quarantine;
-pub(crate) use remove::Removal;
 pub(crate) use store::{Owner, Store, StoreParts, Unsealed};
 pub(crate) use survey::{Found, Present, Survey, missing_entry, settle};
 pub(crate) use table::{Opened, SegmentEntry, SegmentTable};

@@ -1,23 +1,25 @@
 //! An open log as the segments it has: the table, the copies, the manifest.
 //!
-//! Locks, in the order they may be taken: the right to move a segment (`moves`), the
-//! journal's, then those of the owner and of the segment table (lookups only).
+//! Locks, in the order they may be taken: the right to change a segment (`busy`), the
+//! manifest's, then those of the owner and of the segment table (lookups only).
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use super::busy::{Busy, Right, Slot};
 use super::cold::ColdStore;
 use super::layout::Layout;
-use super::moves::Moves;
+use super::pins::Pins;
 use super::table::{SegmentEntry, SegmentTable};
 use super::transitions::Transitions;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, ForkStamp, Storage};
 use crate::manifest::ManifestConfig;
-use crate::segment::SegmentMeta;
+use crate::segment::{ArtifactOptions, SegmentMeta};
 use crate::sync::{Position, Watermark};
 
 /// What the store needs of whoever writes the log.
@@ -80,7 +82,12 @@ pub(crate) struct Store {
     table: SegmentTable,
     cold: Arc<ColdStore>,
     manifest_config: ManifestConfig,
-    pub(crate) moves: Moves,
+    /// Who changes what.
+    pub(super) busy: Busy,
+    pub(super) pins: Pins,
+    /// How segments are compressed, and how many were begun to be.
+    compression: Mutex<ArtifactOptions>,
+    compressions: AtomicU32,
     pub(super) transitions: Transitions,
     /// How far the object store holds the log without a gap.
     archived: Watermark,
@@ -101,7 +108,10 @@ impl Store {
             table,
             cold,
             manifest_config: manifest,
-            moves: Moves::default(),
+            busy: Busy::default(),
+            pins: Pins::default(),
+            compression: Mutex::default(),
+            compressions: AtomicU32::new(0),
             transitions: Transitions::default(),
             archived: Watermark::default(),
             archiving: Mutex::new(()),
@@ -123,7 +133,7 @@ impl Store {
 
     /// Waits for changes under way, makes the manifest durable and ends it.
     pub(crate) fn close(&self) {
-        self.moves.drain();
+        self.busy.drain();
         self.stop_transitions();
     }
 
@@ -182,6 +192,23 @@ impl Store {
 
     pub(crate) fn archived(&self) -> &Watermark {
         &self.archived
+    }
+
+    /// How segments are compressed from now on.
+    pub(crate) fn set_compression(&self, options: ArtifactOptions) {
+        *self.compression.lock() = options;
+    }
+
+    /// The number of a compression, and how it is done.
+    pub(super) fn next_compression(&self) -> (u32, ArtifactOptions) {
+        (self.compressions.fetch_add(1, Ordering::Relaxed), *self.compression.lock())
+    }
+
+    /// The right to write a small file of the log that is not a segment: a log that is being
+    /// closed waits for it.
+    pub(crate) fn begin_note(&self) -> Result<Right<'_>> {
+        let right = self.busy.begin(Slot::Notes);
+        self.refusal().map_or(Ok(right), Err)
     }
 
     /// A forked child has none of the threads that would end its wait.

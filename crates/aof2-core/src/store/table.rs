@@ -12,7 +12,7 @@ use super::away::{AwayCopies, Residency, WindowCache};
 use super::windows::fetch::WindowFetcher;
 use super::windows::pieces;
 use crate::error::{AofError, Damage, Result};
-use crate::format::SegmentFooter;
+use crate::format::{SegmentFooter, SegmentFormat, SegmentId, StreamId};
 use crate::io::{Keepable, Keeps, KeptPlace, LetGo, OpenLimit, Storage, is_used_up, make_map_room};
 use crate::segment::{Artifact, Segment, SegmentMeta};
 
@@ -143,6 +143,20 @@ impl SegmentEntry {
         }
     }
 
+    /// A segment that is not in the log any more, and of which an object may be left.
+    pub(crate) fn gone(segment_id: SegmentId, stream_id: StreamId) -> Self {
+        let meta = SegmentMeta {
+            stream_id,
+            segment_id,
+            format: SegmentFormat::Full,
+            base_offset: 0,
+            first_offset: 0,
+            created_at_ns: 0,
+            segment_bytes: 0,
+        };
+        Self::unmapped(meta, PathBuf::new())
+    }
+
     pub(crate) fn unsealed(segment: Arc<Segment>) -> Self {
         let entry = Self::unmapped(*segment.meta(), segment.path().to_owned());
         *entry.copies.lock() =
@@ -152,6 +166,11 @@ impl SegmentEntry {
 
     pub(crate) fn sealed_info(&self) -> Option<&SealedInfo> {
         self.sealed.get()
+    }
+
+    /// Bytes of header and records; 0 before it is final.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.sealed_info().map_or(0, |info| u64::from(info.durable_bytes))
     }
 
     /// First logical offset behind the segment, if it is final.

@@ -290,36 +290,6 @@ impl Store {
         Ok(())
     }
 
-    /// Lets a segment go and records it. `remove` may fail after the file is gone; then
-    /// the next opening records it.
-    pub(crate) fn while_evicting(
-        &self,
-        entry: &SegmentEntry,
-        remove: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let mut state = self.transitions.state.lock();
-        remove()?;
-        let id = entry.meta.segment_id;
-        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        let copies = entry.away_copies();
-        let key = self.cold_key(entry);
-        self.tell(&mut state, |manifest| {
-            if entry.is_hot() {
-                evict(manifest, id, bytes)?;
-            }
-            if let Some(warm) = &copies.warm {
-                evict_warm(manifest, id, warm.index().artifact_len())?;
-            }
-            match &key {
-                Some(key) => {
-                    manifest.record(id, 0, ManifestEvent::Tier2DeleteQueued { key }).map(drop)
-                }
-                None => Ok(()),
-            }
-        });
-        Ok(())
-    }
-
     /// Changes which tiers hold a segment and records it. `change` may fail half way;
     /// then the next opening records what the files show.
     pub(crate) fn while_moving<T>(
@@ -516,7 +486,7 @@ impl Store {
     fn compare_in(&self, state: &mut State) -> Result<Vec<Divergence>> {
         // A segment that comes back has its file before it is recorded. Whatever begins
         // later cannot record anything until we are done.
-        let moving = self.moves.busy();
+        let moving = self.busy.segments();
         let survey = Survey::take(self.storage(), self.layout(), self.cold())?;
         let mut files: Vec<ScannedSegment> = survey
             .found
@@ -539,7 +509,7 @@ impl Store {
         }
         let manifest = state.manifest()?;
         let mut found = manifest.with_index(|index| find_divergences(index, &files));
-        let still_moving = self.moves.busy();
+        let still_moving = self.busy.segments();
         found.retain(|divergence| {
             let id = &divergence.segment_id;
             !moving.contains(id) && !still_moving.contains(id)

@@ -10,7 +10,7 @@ use super::outage;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::store::{ColdTier, SegmentEntry, Uploaded};
+use crate::store::{Change, ColdTier, SegmentEntry};
 use crate::write::Stream;
 
 /// One thing to do with the object store.
@@ -92,9 +92,11 @@ impl ColdJob {
                 tiers.counters.warm_evictions.fetch_add(u64::from(dropped), Ordering::Relaxed);
             }),
             ColdTask::Start(id) => stream.store().publish_start(id),
-            ColdTask::Delete(id, epoch) => stream.store().delete_object(id, epoch).map(|()| {
-                tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);
-            }),
+            ColdTask::Delete(id, epoch) => {
+                stream.store().apply(&Change::Delete(id, epoch)).map(|_| {
+                    tiers.counters.deletes.fetch_add(1, Ordering::Relaxed);
+                })
+            }
             ColdTask::Probe => {
                 cold.ask_if_due();
                 Ok(())
@@ -180,7 +182,9 @@ pub(crate) fn upload_now(
     if copies.cold.is_none() && copies.warm.is_none() {
         Job::compress_now(stream, tiers, segment_id)?;
     }
-    let Some(Uploaded { bytes, key }) = store.upload(segment_id)? else { return Ok(0) };
+    let uploaded = store.apply(&Change::Upload(segment_id))?;
+    let (true, bytes) = (uploaded.is_done, uploaded.bytes) else { return Ok(0) };
+    let key = uploaded.key.unwrap_or_default();
     tiers.counters.uploaded(bytes, start.elapsed());
     tracing::info!(
         stream = %store.name(), segment = segment_id.as_u64(), bytes, key,

@@ -11,6 +11,7 @@ use super::coordinator::Coordinator;
 use super::stream::StreamTiers;
 use crate::format::{ColdKey, SegmentId};
 use crate::object::Outage;
+use crate::store::{Change, Residency};
 use crate::write::Stream;
 
 /// Deletes of one stream in one plan. A plan is made for every few jobs, and retention
@@ -169,8 +170,7 @@ impl Coordinator {
         let Some(limit) = self.config().warm_bytes else { return };
         let mut total = 0;
         let mut candidates = Vec::new();
-        for (at, (stream, tiers)) in tasks.streams.iter().enumerate() {
-            let pinned = tiers.pinned.lock();
+        for (at, (stream, _)) in tasks.streams.iter().enumerate() {
             for entry in stream.store().table().snapshot() {
                 let copies = entry.away_copies();
                 let Some(warm) = &copies.warm else { continue };
@@ -178,7 +178,9 @@ impl Coordinator {
                 total += bytes;
                 let stays_ms = entry.warm_since_ms().saturating_add(self.config().warm_min_ms);
                 let id = entry.meta.segment_id;
-                if copies.cold.is_some() && !pinned.contains(&id) {
+                let change = Change::Evict(id, Residency::Warm);
+                let objections = stream.store().objections(&change, &entry);
+                if !objections.is_last_copy && !objections.is_pinned {
                     let waits_ms = if stays_ms <= tasks.now_ms { 0 } else { stays_ms };
                     candidates.push((waits_ms, !entry.is_hot(), entry.last_read(), at, id, bytes));
                 }

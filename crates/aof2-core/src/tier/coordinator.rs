@@ -22,6 +22,7 @@ use crate::format::SegmentId;
 use crate::io::Clock;
 use crate::object::ObjectStore;
 use crate::store::ColdTier;
+use crate::store::{Change, Residency};
 use crate::write::Stream;
 
 /// One for a manager.
@@ -148,13 +149,14 @@ impl Coordinator {
             views.push(StreamView { used: used + wanted, hot_bytes: tiers.hot_bytes });
             let asked = tiers.activations.lock().in_order();
             let backoff = tiers.backoff.lock();
-            let pinned = tiers.pinned.lock();
-            let stays = |id: &SegmentId| pinned.contains(id) || asked.contains(id);
             for entry in stream.store().table().snapshot() {
                 let Some(info) = entry.sealed_info() else { continue };
                 let segment_id = entry.meta.segment_id;
-                let may_go = entry.is_hot() && entry.damage.is_none() && !stays(&segment_id);
-                if may_go && entry.is_held() {
+                let change = Change::Evict(segment_id, Residency::Hot);
+                let objections = stream.store().objections(&change, &entry);
+                let stays = objections.is_pinned || asked.contains(&segment_id);
+                let may_go = entry.is_hot() && entry.damage.is_none() && !stays;
+                if may_go && objections.is_read {
                     is_held = true;
                     continue;
                 }

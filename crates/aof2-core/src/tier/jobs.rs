@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::stream::StreamTiers;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::store::SegmentEntry;
+use crate::store::{Change, Residency};
 use crate::write::Stream;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +91,11 @@ impl Job {
         let counters = &tiers.counters;
         let start = Instant::now();
         let entry = stream.store().sealed_entry(segment_id)?;
-        if entry.is_hot() && !Self::is_held_elsewhere(stream, tiers, &entry)? {
+        if entry.is_hot() && !stream.store().is_held_elsewhere(&entry)? {
             Self::compress_now(stream, tiers, segment_id)?;
         }
-        let bytes = stream.store().evict_hot(segment_id)?;
+        let evict = Change::Evict(segment_id, Residency::Hot);
+        let bytes = stream.store().apply(&evict)?.bytes;
         if bytes > 0 {
             counters.evictions.fetch_add(1, Ordering::Relaxed);
             tracing::info!(
@@ -103,26 +104,6 @@ impl Job {
             );
         }
         Ok(bytes)
-    }
-
-    /// Whether another tier has the segment for sure. A bucket is asked: what it had
-    /// once may be gone. A compressed file that will be the only copy is read: it may be
-    /// old, and `Corrupt` keeps the segment where it is good.
-    fn is_held_elsewhere(
-        stream: &Stream,
-        tiers: &StreamTiers,
-        entry: &SegmentEntry,
-    ) -> Result<bool> {
-        let copies = entry.away_copies();
-        match (&copies.warm, &copies.cold, tiers.coordinator.cold(), stream.store().cold_key(entry))
-        {
-            (Some(warm), None, ..) => stream.store().verify_warm(warm).map(|()| true),
-            (Some(_), Some(_), ..) => Ok(true),
-            (None, Some(cold), Some(tier), Some(key)) => {
-                Ok(tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false))
-            }
-            _ => Ok(false),
-        }
     }
 
     /// Makes a compressed copy on this thread, if there is none. Returns its bytes.
@@ -136,17 +117,15 @@ impl Job {
         if entry.away_copies().warm.is_some() {
             return Ok(0);
         }
-        let job_id = counters.jobs.fetch_add(1, Ordering::Relaxed) as u32;
-        let options = tiers.coordinator.config().artifact_options();
         let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        let written = stream.store().compress(segment_id, job_id, &options)?;
+        let written = stream.store().apply(&Change::Compress(segment_id))?.bytes;
         counters.compressed(raw, written, start.elapsed());
         Ok(written)
     }
 
     fn hydrate_now(&self) -> Result<u64> {
         let start = Instant::now();
-        let bytes = self.stream.store().hydrate(self.segment_id)?;
+        let bytes = self.stream.store().apply(&Change::Hydrate(self.segment_id))?.bytes;
         if bytes > 0 {
             self.tiers.counters.hydrated(start.elapsed());
             tracing::info!(

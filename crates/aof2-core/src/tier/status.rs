@@ -13,7 +13,6 @@ use crate::write::Stream;
 /// Counters of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct TierCounters {
-    pub(super) jobs: AtomicU64,
     pub(super) evictions: AtomicU64,
     pub(super) failures: AtomicU64,
     pub(super) cold_failures: AtomicU64,
@@ -196,7 +195,7 @@ impl TierStatus {
             stream_hot_bytes_max: tiers.hot_bytes,
             warm_bytes_max: tiers.coordinator.config().warm_bytes,
             cold: Self::cold_of(tiers, stream),
-            pinned_segments: tiers.pinned.lock().len() as u64,
+            pinned_segments: stream.store().pinned_count() as u64,
             activations_pending: tiers.activations.lock().len() as u64,
             needs_repair_segments: tiers.scrub.needs_repair(stream),
             last_scrub_ms: tiers.scrub.completed_ms(),

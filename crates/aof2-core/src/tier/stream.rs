@@ -41,9 +41,6 @@ pub(crate) struct StreamTiers {
     pub(super) evictable: AtomicU64,
     /// What a writer that was refused asked for.
     pub(super) wanted: AtomicU64,
-    pub(super) pinned: Mutex<BTreeSet<SegmentId>>,
-    /// Held while the pins are written down.
-    pub(super) storing_pins: Mutex<()>,
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
     pub(crate) counters: TierCounters,
@@ -69,8 +66,6 @@ impl StreamTiers {
             used: AtomicU64::new(0),
             evictable: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
-            pinned: Mutex::default(),
-            storing_pins: Mutex::default(),
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
             counters: TierCounters::default(),
@@ -103,8 +98,11 @@ impl StreamTiers {
 
     fn attach(&self, stream: &Arc<Stream>) {
         let _ = self.stream.set(Arc::downgrade(stream));
+        stream.store().set_compression(self.coordinator.config().artifact_options());
         self.measure(stream);
-        self.load_pins(stream);
+        for id in stream.store().load_pins() {
+            let _ = self.ask(id, Priority::Prefetch);
+        }
         let interval_ms = self.coordinator.config().scrub_interval_ms;
         self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
         self.coordinator.ring_lane(Lane::Scrub);

@@ -6,7 +6,7 @@ use super::config::invalid;
 use super::metrics::count;
 use super::stream::Stream;
 use crate::error::Result;
-use crate::store::{Removal, SegmentEntry, SegmentInfo};
+use crate::store::{Change, Removal, SegmentEntry, SegmentInfo};
 
 /// What happens to a segment that retention lets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -257,7 +257,7 @@ impl Stream {
             RetentionAction::Delete => (Removal::Delete, &self.metrics.segments_removed),
             RetentionAction::Archive => (Removal::SetAside, &self.metrics.segments_archived),
         };
-        self.store.remove_segment(entry, removal)?;
+        self.store.apply(&Change::Drop(entry.meta.segment_id, removal))?;
         count(counter, 1);
         Ok(())
     }

@@ -365,7 +365,7 @@ impl Stream {
             .flush
             .open_file(self.store.storage())
             .map_err(|error| if error.is_out_of_files() { error } else { self.poison(&error) })?;
-        let sealed = self.store.while_sealing(meta, || {
+        let sealed = self.store.seal(meta, || {
             let info = SealedInfo::from(&closing.flush.seal(&*file, closing.end, &request)?);
             self.store.store_index(closing.flush.segment(), &info);
             if let Some(entry) = self.store.table().find(meta.segment_id.as_u32()) {

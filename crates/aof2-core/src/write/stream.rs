@@ -555,13 +555,16 @@ impl Stream {
 
     pub(crate) fn metrics_snapshot(&self) -> MetricsSnapshot {
         let kept_open = self.store.table().kept_open();
+        // In a statement of its own: the lock must be free again before the manifest's is
+        // taken, which comes first in the order of locks.
+        let appended_bytes = self.tail.lock().bytes;
         let mut snapshot = MetricsSnapshot {
             open_maps: kept_open.maps,
             open_files: kept_open.files,
             stream: self.store.identity().name.clone(),
             appended_records: self.appended.count(),
             durable_records: self.durable.count(),
-            appended_bytes: self.tail.lock().bytes,
+            appended_bytes,
             durable_bytes: self.durable_bytes.load(Ordering::Acquire),
             segments: self.store.table().len() as u64,
             earliest_offset: self.store.table().earliest(),

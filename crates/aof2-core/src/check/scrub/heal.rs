@@ -12,7 +12,7 @@ use super::check::Verdict;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::segment::Artifact;
-use crate::store::{Aside, Residency, SegmentEntry};
+use crate::store::{Applied, Change, Residency, SegmentEntry, Suspect};
 use crate::tier::Job;
 use crate::tier::StreamTiers;
 use crate::tier::upload_now;
@@ -77,7 +77,7 @@ impl Healer<'_> {
     pub(super) fn heal(
         &self,
         verdicts: &Verdicts,
-        is_damaged: impl FnOnce(&SegmentEntry) -> Result<bool>,
+        is_damaged: impl Fn(&SegmentEntry) -> Result<bool>,
     ) -> Vec<Healed> {
         let warm_aside = verdicts.warm.is_bad().then(|| self.set_aside_warm());
         let cold_lost = verdicts.cold.is_bad().then(|| self.lose_cold());
@@ -97,22 +97,22 @@ impl Healer<'_> {
         all
     }
 
-    fn set_aside_warm(&self) -> Result<Aside> {
-        match &self.warm {
-            Some(warm) => self.stream.store().set_aside_warm(self.segment_id, warm),
-            None => Ok(Aside::Changed),
-        }
+    fn set_aside_warm(&self) -> Result<Applied> {
+        let Some(warm) = &self.warm else { return Ok(Applied::default()) };
+        let suspect = Suspect::Warm(Arc::clone(warm));
+        self.stream.store().apply(&Change::SetAside(self.segment_id, suspect))
     }
 
     fn heal_hot(
         &self,
         verdicts: &Verdicts,
-        is_damaged: impl FnOnce(&SegmentEntry) -> Result<bool>,
+        is_damaged: impl Fn(&SegmentEntry) -> Result<bool>,
     ) -> Healed {
         let mut healed = Healed { tier: Residency::Hot, outcome: Ok(None), quarantined: None };
-        match self.stream.store().set_aside_hot(self.segment_id, is_damaged) {
-            Ok(Aside::Taken(path)) => healed.quarantined = path,
-            Ok(Aside::Changed) => return healed,
+        let aside = Change::SetAside(self.segment_id, Suspect::Hot);
+        match self.stream.store().apply_if(&aside, &is_damaged) {
+            Ok(applied) if applied.is_done => healed.quarantined = applied.moved_to,
+            Ok(_) => return healed,
             Err(error) => {
                 healed.outcome = Err(error);
                 return healed;
@@ -120,15 +120,16 @@ impl Healer<'_> {
         }
         // The nearest copy is a good one: a bad one is no longer in the table.
         let from = if verdicts.warm.is_good() { Residency::Warm } else { Residency::Cold };
-        healed.outcome = self.stream.store().hydrate(self.segment_id).map(|_| Some(from));
+        healed.outcome =
+            self.stream.store().apply(&Change::Hydrate(self.segment_id)).map(|_| Some(from));
         healed
     }
 
-    fn heal_warm(&self, verdicts: &Verdicts, aside: Result<Aside>) -> Healed {
+    fn heal_warm(&self, verdicts: &Verdicts, aside: Result<Applied>) -> Healed {
         let mut healed = Healed { tier: Residency::Warm, outcome: Ok(None), quarantined: None };
         match aside {
-            Ok(Aside::Taken(path)) => healed.quarantined = path,
-            Ok(Aside::Changed) => return healed,
+            Ok(applied) if applied.is_done => healed.quarantined = applied.moved_to,
+            Ok(_) => return healed,
             Err(error) => {
                 healed.outcome = Err(error);
                 return healed;
@@ -142,7 +143,7 @@ impl Healer<'_> {
     /// same, byte for byte, and stays recognisable as such.
     pub(super) fn make_warm(&self, verdicts: &Verdicts) -> Result<Residency> {
         if verdicts.cold.is_good() {
-            self.stream.store().fetch_warm(self.segment_id)?;
+            self.stream.store().apply(&Change::Fetch(self.segment_id))?;
             return Ok(Residency::Cold);
         }
         Job::compress_now(self.stream, self.tiers, self.segment_id)?;
@@ -150,9 +151,7 @@ impl Healer<'_> {
     }
 
     fn lose_cold(&self) -> Result<bool> {
-        let entry = self.stream.store().sealed_entry(self.segment_id)?;
-        let Some(key) = self.stream.store().cold_key(&entry) else { return Ok(false) };
-        self.stream.store().lose_cold(self.segment_id, &key).map(|()| true)
+        self.stream.store().apply(&Change::Forget(self.segment_id)).map(|applied| applied.is_done)
     }
 
     fn heal_cold(&self, verdicts: &Verdicts, lost: Result<bool>) -> Healed {

@@ -9,7 +9,7 @@ use super::report::{ScrubFinding, ScrubOutcome};
 use super::run::Scrub;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::store::{Aside, Residency, SegmentEntry};
+use crate::store::{Change, Residency, SegmentEntry, Suspect};
 use crate::tier::Priority;
 
 impl Scrub<'_> {
@@ -29,7 +29,7 @@ impl Scrub<'_> {
         }
         let outcome = match self.options.heal {
             false => ScrubOutcome::Damaged,
-            true => match self.stream.store().restore_tail(entry.meta.segment_id) {
+            true => match self.stream.store().restore_kept_index(entry.meta.segment_id) {
                 Ok(()) => ScrubOutcome::Healed { from: Residency::Cold },
                 Err(error) if is_gone(&error) => return Ok(()),
                 Err(AofError::Closed) => return Err(AofError::Closed),
@@ -55,7 +55,7 @@ impl Scrub<'_> {
         let stream = self.stream;
         let is_there = || stream.store().storage().exists(path).unwrap_or(false);
         if self.options.hot && !entry.is_hot() && is_there() && !entry.is_hot() {
-            let aside = || stream.store().set_aside_passed_over(segment_id);
+            let aside = Suspect::StrayHot;
             let from = entry.residency();
             let place = path.display().to_string();
             let problem = "opening the log could not use it".to_owned();
@@ -68,7 +68,7 @@ impl Scrub<'_> {
         if !self.options.warm {
             return Ok(());
         }
-        for path in self.stream.store().warm_passed_over(entry).unwrap_or_default() {
+        for path in self.stream.store().stray_warm_files(entry).unwrap_or_default() {
             let checker = self.checker();
             let mut told = || self.telling.tell_bytes();
             let verdict = checker.check_passed_over(path.clone(), &mut told)?;
@@ -77,7 +77,7 @@ impl Scrub<'_> {
             if !self.stream.store().storage().exists(&path).unwrap_or(false) {
                 continue;
             }
-            let aside = || stream.store().set_aside_warm_passed_over(segment_id, &path);
+            let aside = Suspect::StrayWarm(path.clone());
             let (tier, from) = (Residency::Warm, entry.residency());
             let place = path.display().to_string();
             let is_aside = self.aside(segment_id, tier, place, problem, from, aside)?;
@@ -97,17 +97,17 @@ impl Scrub<'_> {
         place: String,
         problem: String,
         from: Residency,
-        aside: impl FnOnce() -> Result<Aside>,
+        suspect: Suspect,
     ) -> Result<bool> {
         let mut quarantined = None;
         let outcome = match self.options.heal {
             false => ScrubOutcome::Damaged,
-            true => match aside() {
-                Ok(Aside::Changed) => return Ok(false),
-                Ok(Aside::Taken(to)) => {
-                    quarantined = to;
+            true => match self.stream.store().apply(&Change::SetAside(segment_id, suspect)) {
+                Ok(applied) if applied.is_done => {
+                    quarantined = applied.moved_to;
                     ScrubOutcome::Healed { from }
                 }
+                Ok(_) => return Ok(false),
                 Err(error) if is_gone(&error) => return Ok(false),
                 Err(AofError::Closed) => return Err(AofError::Closed),
                 Err(error) => ScrubOutcome::NeedsRepair { reason: error.to_string() },

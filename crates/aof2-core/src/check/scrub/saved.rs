@@ -52,10 +52,7 @@ impl Saved {
 
     pub(super) fn store(&self, stream: &Stream) -> Result<()> {
         // A closing log waits for it before it lets the next writer in.
-        let _moving = stream.store().moves.begin(SegmentId::MAX);
-        if let Some(error) = stream.refusal() {
-            return Err(error);
-        }
+        let _right = stream.store().begin_note()?;
         let text = self.render();
         stream.store().layout().replace_file(
             stream.store().storage(),

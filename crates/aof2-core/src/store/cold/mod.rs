@@ -34,4 +34,3 @@ pub use restore::{
 pub(crate) use bucket::ColdTier;
 pub(crate) use remote::{FoundStream, split_url};
 pub(crate) use store::ColdStore;
-pub(crate) use upload::Uploaded;

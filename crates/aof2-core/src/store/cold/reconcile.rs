@@ -6,7 +6,8 @@ use super::claim::{Claim, Claimant};
 use super::recover::{before_start, diverged};
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, LastClaim, SegmentId};
-use crate::store::cold_moves::ColdObject;
+use crate::store::change::Change;
+use crate::store::steps::StoredObject;
 use crate::store::{ArchivedObject, Store};
 
 impl Store {
@@ -86,7 +87,7 @@ fn forget_missing(cold: &ColdTier, store: &Store, claim: &Claim) -> Result<()> {
         store.cold().note_missing();
         let key = cold.key(store.stream_id(), id, copies.cold_epoch);
         tracing::error!(segment = id.as_u64(), key, "an archived segment is not in the bucket");
-        match store.lose_cold(id, &key) {
+        match store.apply(&Change::Forget(id)).map(drop) {
             // It may come back, from a backup of the bucket or by its versions.
             Err(AofError::LastCopy(_)) => {}
             lost => lost?,
@@ -158,8 +159,8 @@ impl Claimant for OpenLog<'_> {
     fn adopt(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
         let id = object.segment_id;
         let key = self.cold.key(self.store.stream_id(), id, object.epoch);
-        let object = ColdObject { key: &key, etag: "", epoch: object.epoch, index };
-        self.store.finish_upload(id, object)
+        let object = StoredObject { key, etag: String::new(), epoch: object.epoch };
+        self.store.adopt_object(id, index, object)
     }
 
     fn cut(&self, start: SegmentId, _goes: bool) -> Result<()> {

@@ -2,12 +2,14 @@
 
 use super::bucket::{ColdTier, Upload};
 use crate::error::{AofError, Result};
-use crate::format::{ColdKey, SegmentId, first_object_epoch, writer_epoch};
+use crate::format::manifest::{ManifestEvent, ReasonCode};
+use crate::format::{ArtifactIndex, ColdKey, SegmentId, first_object_epoch, writer_epoch};
 use crate::object::{ObjectBody, ObjectError, ObjectErrorKind};
-use crate::planted::{self, TierBug};
 use crate::segment::Artifact;
 use crate::store::Store;
-use crate::store::cold_moves::ColdObject;
+use crate::store::away::Residency;
+use crate::store::change::Change;
+use crate::store::steps::{self, StoredObject};
 
 /// Uploads of one segment that find other bytes under their keys.
 const EPOCHS_MAX: u32 = 8;
@@ -19,58 +21,36 @@ pub(crate) struct Verified {
     crc64: u64,
 }
 
-/// A segment that was uploaded.
-#[derive(Debug)]
-pub(crate) struct Uploaded {
-    /// Bytes of the object.
-    pub(crate) bytes: u64,
-    pub(crate) key: String,
-}
-
 impl Store {
-    /// Puts the compressed copy of a segment into the object store. `None` if the segment
-    /// was there.
-    pub(crate) fn upload(&self, segment_id: SegmentId) -> Result<Option<Uploaded>> {
-        let cold = self.cold().require_tier()?;
-        let copies = self.sealed_entry(segment_id)?.away_copies();
-        if copies.cold.is_some() {
-            return Ok(None);
-        }
-        let warm = copies.warm.ok_or(AofError::NoSuchSegment(segment_id))?;
+    /// Puts a compressed file into the bucket.
+    pub(in crate::store) fn put_object(
+        &self,
+        tier: &ColdTier,
+        segment_id: SegmentId,
+        warm: &Artifact,
+    ) -> Result<StoredObject> {
         let mut verified = self.cold().verified.lock();
         let ahead = verified.take_if(|verified| verified.segment_id == segment_id);
         drop(verified);
         let crc64 = match ahead {
             Some(verified) => verified.crc64,
-            None => self.verified_crc64(&warm)?,
+            None => self.verified_crc64(warm)?,
         };
-        let body = self.body_of(&warm)?;
-        if planted::in_tier(TierBug::CheckBeforePut) {
-            self.check_claim(cold)?;
-        }
-        let upload = self.try_epochs(cold, segment_id, |epoch| {
-            cold.upload(warm.index(), body.clone(), crc64, epoch)
+        let body = self.body_of(warm)?;
+        let put = self.try_epochs(tier, segment_id, |epoch| {
+            tier.upload(warm.index(), body.clone(), crc64, epoch)
         })?;
-        // Only now: an object that is put after another writer claimed the log is void.
-        if !planted::in_tier(TierBug::NoCheckAfterPut) && !planted::in_tier(TierBug::CheckBeforePut)
-        {
-            self.check_claim(cold)?;
-        }
-        let object = ColdObject {
-            key: &upload.key,
-            etag: &upload.etag,
-            epoch: upload.epoch,
-            index: warm.index(),
-        };
-        match self.finish_upload(segment_id, object) {
-            // The segment was deleted while it was uploaded: the object is deleted, too.
-            Err(error @ AofError::NoSuchSegment(_)) => {
-                self.queue_delete(segment_id, &upload.key)?;
-                return Err(error);
-            }
-            finished => finished?,
-        }
-        Ok(Some(Uploaded { bytes: warm.index().artifact_len(), key: upload.key }))
+        Ok(StoredObject { key: put.key, etag: put.etag, epoch: put.epoch })
+    }
+
+    /// An object that is in the bucket holds the segment from now on.
+    pub(super) fn adopt_object(
+        &self,
+        segment_id: SegmentId,
+        index: &ArtifactIndex,
+        object: StoredObject,
+    ) -> Result<()> {
+        self.adopt(Box::new(steps::Upload::adopted(segment_id, index, object)), segment_id)
     }
 
     /// Verifies the compressed file that is uploaded next, while another is uploaded.
@@ -214,20 +194,26 @@ impl Store {
                 "an archived segment is not in the bucket"
             );
             self.cold().note_missing();
-            self.lose_cold(segment_id, &key)?;
+            self.apply(&Change::Forget(segment_id))?;
             return Ok(false);
         }
-        Ok(self.evict_warm(segment_id)? > 0)
+        Ok(self.apply(&Change::Evict(segment_id, Residency::Warm))?.is_done)
     }
 
-    /// Deletes an object that the manifest lists for deletion.
-    pub(crate) fn delete_object(&self, segment_id: SegmentId, epoch: u32) -> Result<()> {
-        let cold = self.cold().require_tier()?;
-        let key = cold.key(self.stream_id(), segment_id, epoch);
-        // From here on nothing will name the object again, whatever a crash leaves.
-        self.commit_manifest()?;
-        cold.delete(&key)?;
-        self.finish_delete(segment_id, &key)
+    /// Records that an upload begins, before an object can be there.
+    fn begin_upload(&self, segment_id: SegmentId, key: &str) -> Result<()> {
+        let base_offset = self.sealed_entry(segment_id)?.meta.base_offset;
+        self.tell_tiers(segment_id, base_offset, ManifestEvent::UploadStarted { key }, true)
+    }
+
+    /// Records why an upload failed. It stays pending.
+    fn fail_upload(&self, segment_id: SegmentId, key: &str, reason: ReasonCode) -> Result<()> {
+        self.tell_tiers(segment_id, 0, ManifestEvent::UploadFailed { key, reason }, false)
+    }
+
+    /// Records that an object is to be deleted, and makes that durable.
+    pub(crate) fn queue_delete(&self, segment_id: SegmentId, key: &str) -> Result<()> {
+        self.tell_tiers(segment_id, 0, ManifestEvent::Tier2DeleteQueued { key }, true)
     }
 }
 

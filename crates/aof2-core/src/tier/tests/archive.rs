@@ -8,6 +8,7 @@ use crate::format::SegmentId;
 use crate::io::sim::{CrashOptions, SimStorage};
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
+use crate::store::{Applied, Change, Residency};
 use crate::tier::config::TierConfig;
 
 /// Small enough for most segments to be in the bucket alone.
@@ -176,7 +177,7 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
             let sealed = world.stream.store().table().snapshot();
             let away = sealed.iter().find(|e| !e.is_hot()).map(|e| e.meta.segment_id);
             if let Some(id) = away {
-                let _ = world.stream.store().hydrate(id);
+                let _ = world.stream.store().apply(&Change::Hydrate(id));
             }
         }
         world.check(&mut promise.clone(), end).unwrap_or_else(|e| panic!("seed {seed}, full: {e}"));
@@ -214,20 +215,18 @@ fn the_last_copy_stays_in_every_tier() {
         stream.finalize_step().unwrap();
     }
     let id = SegmentId::from_u64(0);
-    let refused = |result: Result<u64, AofError>| {
+    let refused = |result: Result<Applied, AofError>| {
         assert!(matches!(result, Err(AofError::LastCopy(_))), "{result:?}");
     };
-    refused(stream.store().evict_hot(id));
-    let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
-    stream.store().compress(id, 1, &options).unwrap();
-    stream.store().evict_hot(id).unwrap();
-    refused(stream.store().evict_warm(id));
+    refused(stream.store().apply(&Change::Evict(id, Residency::Hot)));
+    stream.store().apply(&Change::Compress(id)).unwrap();
+    stream.store().apply(&Change::Evict(id, Residency::Hot)).unwrap();
+    refused(stream.store().apply(&Change::Evict(id, Residency::Warm)));
     world.coordinator.settle_cold();
     let entry = stream.store().sealed_entry(id).unwrap();
     assert!(entry.away_copies().cold.is_some());
-    stream.store().evict_warm(id).unwrap();
-    let key = stream.store().cold_key(&entry).unwrap();
-    refused(stream.store().lose_cold(id, &key).map(|()| 0));
+    stream.store().apply(&Change::Evict(id, Residency::Warm)).unwrap();
+    refused(stream.store().apply(&Change::Forget(id)));
     let end = stream.durable.count();
     world.check(&mut promise, end).unwrap();
 }
@@ -255,9 +254,8 @@ fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let (stream, id) = (&world.stream, SegmentId::from_u64(0));
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
-    let options = crate::segment::ArtifactOptions { level: 1, frame_bytes: 8 << 10 };
-    stream.store().compress(id, 1, &options).unwrap();
-    stream.store().evict_hot(id).unwrap();
+    stream.store().apply(&Change::Compress(id)).unwrap();
+    stream.store().apply(&Change::Evict(id, Residency::Hot)).unwrap();
     while stream.store().sealed_entry(id).unwrap().away_copies().cold.is_none() {
         world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
     }
@@ -302,9 +300,9 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
     world.settle().unwrap();
-    stream.store().hydrate(id).unwrap();
+    stream.store().apply(&Change::Hydrate(id)).unwrap();
     let entry = stream.store().sealed_entry(id).unwrap();
-    stream.store().lose_cold(id, &stream.store().cold_key(&entry).unwrap()).unwrap();
+    stream.store().apply(&Change::Forget(id)).unwrap();
     bucket.fail_when(|call| {
         let is_answer_lost =
             matches!(call.op, ObjectOp::Put | ObjectOp::Head) && call.key.ends_with(".zst");

@@ -11,6 +11,7 @@ use crate::io::{OpenMode, Storage};
 use crate::manifest::ManifestMode;
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
+use crate::store::Change;
 use crate::store::SegmentEntry;
 use crate::tier::archive::{ColdJob, upload_through};
 use crate::tier::config::TierConfig;
@@ -257,8 +258,7 @@ fn a_key_is_never_used_twice() {
     for epoch in 0..3 {
         let entry = stream.store().table().first().unwrap();
         assert_eq!(entry.away_copies().cold_epoch, first_object_epoch(1) + epoch);
-        let key = stream.store().cold_key(&entry).unwrap();
-        stream.store().lose_cold(entry.meta.segment_id, &key).unwrap();
+        stream.store().apply(&Change::Forget(entry.meta.segment_id)).unwrap();
         stream.store().commit_manifest().unwrap();
         // Whatever is planned last is done first.
         while let Some(job) = machine.coordinator.plan_cold().pop() {

@@ -20,7 +20,8 @@ use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
 use crate::object::sim::SimBucket;
 use crate::read::{OnCorruption, Source};
 use crate::read::{Scan, ScanOptions};
-use crate::segment::{Artifact, ArtifactOptions, FileSource};
+use crate::segment::{Artifact, FileSource};
+use crate::store::Change;
 use crate::store::{Residency, SealedInfo, SegmentEntry};
 use crate::tier::config::TierConfig;
 
@@ -181,15 +182,19 @@ impl Subject {
 fn spread(world: &World, entry: &SegmentEntry, rng: &mut Rng) -> Result<(), AofError> {
     let (stream, id) = (&world.stream, entry.meta.segment_id);
     if entry.away_copies().cold.is_none() && rng.below(3) > 0 {
-        stream.store().compress(id, 1, &ArtifactOptions { level: 1, frame_bytes: 8 << 10 })?;
+        stream.store().apply(&Change::Compress(id))?;
     }
     let is_archived = entry.away_copies().cold.is_some();
     match rng.below(5) {
-        0 if !entry.away_copies().is_empty() => stream.store().evict_hot(id).map(drop),
-        1 if is_archived => stream.store().evict_warm(id).map(drop),
-        2 if is_archived => {
-            stream.store().evict_hot(id).and_then(|_| stream.store().evict_warm(id)).map(drop)
+        0 if !entry.away_copies().is_empty() => {
+            stream.store().apply(&Change::Evict(id, Residency::Hot)).map(drop)
         }
+        1 if is_archived => stream.store().apply(&Change::Evict(id, Residency::Warm)).map(drop),
+        2 if is_archived => stream
+            .store()
+            .apply(&Change::Evict(id, Residency::Hot))
+            .and_then(|_| stream.store().apply(&Change::Evict(id, Residency::Warm)))
+            .map(drop),
         _ => Ok(()),
     }
 }
@@ -674,7 +679,7 @@ fn a_damaged_object_is_deleted_wherever_the_cut_comes() {
         let (sim, bucket) = (image.after_kill(), bucket.image());
         let world = open(&sim, &bucket, false).unwrap();
         sim.crash_after(sim.calls() + call);
-        let _ = world.stream.store().lose_cold(id, &key);
+        let _ = world.stream.store().apply(&Change::Forget(id));
         let Some(left) = sim.take_crash() else { break };
         let disk = left.materialize(0, &CrashOptions::default());
         let world = open(&disk, &bucket, false).unwrap();

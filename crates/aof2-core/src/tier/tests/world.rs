@@ -14,6 +14,7 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind};
 use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
+use crate::store::Change;
 use crate::tier::config::TierConfig;
 use crate::tier::coordinator::Coordinator;
 use crate::tier::stream::StreamTiers;
@@ -146,7 +147,7 @@ impl World {
                 if !ids.is_empty() {
                     let id = ids[rng.below(ids.len() as u64) as usize];
                     // The bucket may be out of reach for a moment.
-                    let _ = stream.store().hydrate(id);
+                    let _ = stream.store().apply(&Change::Hydrate(id));
                 }
             }
             14..17 => {

@@ -12,6 +12,7 @@ use crate::read::Source;
 use crate::read::Visibility;
 use crate::read::{Scan, ScanOptions};
 use crate::segment::ArtifactOptions;
+use crate::store::{Change, Residency};
 use crate::write::config::{AofConfig, FlushConfig};
 use crate::write::retention::RetentionPolicy;
 use crate::write::stream::{AppendOptions, Stream};
@@ -273,13 +274,14 @@ impl Driver {
             return Ok(());
         }
         let id = ids[self.rng.below(ids.len() as u64) as usize];
-        let options = ArtifactOptions { level: 1, frame_bytes: 4 << 10 };
+        stream.store().set_compression(ArtifactOptions { level: 1, frame_bytes: 4 << 10 });
         let moved = match self.rng.below(4) {
-            0 => stream.store().compress(id, 1, &options),
-            1 => stream.store().hydrate(id),
-            _ => {
-                stream.store().compress(id, 1, &options).and_then(|_| stream.store().evict_hot(id))
-            }
+            0 => stream.store().apply(&Change::Compress(id)),
+            1 => stream.store().apply(&Change::Hydrate(id)),
+            _ => stream
+                .store()
+                .apply(&Change::Compress(id))
+                .and_then(|_| stream.store().apply(&Change::Evict(id, Residency::Hot))),
         };
         moved.map(drop).map_err(|e| format!("move of segment {id}: {e}"))
     }

@@ -1,0 +1,132 @@
+//! Removing a segment from the log: all its local copies, and a tombstone for its object.
+//!
+//! Each removal is durable before the next segment is removed, so that a crash never leaves
+//! a hole. What it leaves otherwise:
+//!
+//! ```text
+//! segment file removed           the segment is read from its other copies; retention
+//!                                removes it again
+//! compressed file removed        the same, from the object store
+//! kept index in cold/ removed    the segment is gone; its object is nobody's, and opening
+//!                                brings it back unless the manifest lists it for deletion
+//! removal recorded               done here; the object is deleted later
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{AofError, Result};
+use crate::format::ArchiveFileName;
+use crate::format::manifest::ManifestEvent;
+use crate::io::OpenMode;
+use crate::manifest::Manifest;
+use crate::planted::{self, Bug};
+use crate::store::apply::Step;
+use crate::store::away::AwayCopies;
+use crate::store::change::{Applied, Removal};
+use crate::store::store::Store;
+use crate::store::table::SegmentEntry;
+use crate::store::transitions::{evict, evict_warm};
+
+pub(in crate::store) struct DropSegment {
+    removal: Removal,
+    copies: AwayCopies,
+    is_hot: bool,
+    key: Option<String>,
+    bytes: u64,
+}
+
+impl DropSegment {
+    pub(in crate::store) fn of(
+        store: &Store,
+        entry: &SegmentEntry,
+        removal: Removal,
+    ) -> Result<Box<dyn Step>> {
+        let copies = entry.away_copies();
+        if removal == Removal::SetAside && !copies.is_empty() {
+            return Err(AofError::InvalidConfig {
+                field: "action",
+                reason: format!(
+                    "segment {} is compressed; a log with tiers deletes what retention lets go",
+                    entry.meta.segment_id
+                ),
+            });
+        }
+        let key = store.cold_key(entry);
+        let (is_hot, bytes) = (entry.is_hot(), entry.record_bytes());
+        Ok(Box::new(Self { removal, copies, is_hot, key, bytes }))
+    }
+
+    fn remove_compressed(&self, store: &Store) -> Result<()> {
+        if let Some(warm) = &self.copies.warm {
+            let path = warm.source().name();
+            let removed = store.storage().remove(path);
+            removed.map_err(AofError::io("remove compressed segment", path))?;
+            store.sync_names(&store.layout().warm_dir())?;
+        }
+        // Last: as long as it is there, so is the segment.
+        if let Some(cold) = &self.copies.cold {
+            let path = store.layout().cold_path(&self.copies.cold_name(cold));
+            store.storage().remove(&path).map_err(AofError::io("remove", &path))?;
+            store.sync_names(&store.layout().cold_dir())?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the file of a segment goes that is set aside.
+fn set_aside_path(store: &Store, entry: &SegmentEntry) -> Result<PathBuf> {
+    let path = &entry.path;
+    let file = store.storage().open(path, OpenMode::Read);
+    let file = file.map_err(AofError::io("open segment", path))?;
+    let sealed_at_ns = file.modified_ns().map_err(AofError::io("read segment", path))?;
+    let name = ArchiveFileName { segment_id: entry.meta.segment_id, sealed_at_ns };
+    Ok(store.layout().archive_dir().join(name.to_string()))
+}
+
+impl Step for DropSegment {
+    fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        let (path, segment_index) = (&entry.path, entry.meta.segment_id.as_u32());
+        match self.removal {
+            Removal::Delete => {
+                if self.is_hot {
+                    let removed = store.storage().remove(path);
+                    removed.map_err(AofError::io("remove segment", path))?;
+                }
+                self.remove_compressed(store)?;
+                store.table().forget_windows(segment_index);
+            }
+            Removal::SetAside => {
+                let renamed = store.storage().rename(path, &set_aside_path(store, entry)?);
+                renamed.map_err(AofError::io("set segment aside", path))?;
+            }
+        }
+        store.drop_index(&entry.meta);
+        store.table().remove_first(segment_index);
+        if self.removal == Removal::SetAside {
+            store.sync_names(&store.layout().archive_dir())?;
+        }
+        if planted::is(Bug::TrimWithoutSync) {
+            return Ok(());
+        }
+        store.sync_names(&store.layout().segments_dir())
+    }
+
+    fn record(&self, manifest: &Manifest, entry: &SegmentEntry) -> Result<()> {
+        let id = entry.meta.segment_id;
+        if self.is_hot {
+            evict(manifest, id, self.bytes)?;
+        }
+        if let Some(warm) = &self.copies.warm {
+            evict_warm(manifest, id, warm.index().artifact_len())?;
+        }
+        match &self.key {
+            Some(key) => manifest.record(id, 0, ManifestEvent::Tier2DeleteQueued { key }).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn applied(self: Box<Self>) -> Applied {
+        Applied::bytes(self.bytes)
+    }
+}

@@ -1,0 +1,83 @@
+//! Removing a copy that another tier holds, too.
+
+use std::sync::Arc;
+
+use crate::error::{AofError, Result};
+use crate::manifest::Manifest;
+use crate::segment::Artifact;
+use crate::store::apply::Step;
+use crate::store::away::AwayCopies;
+use crate::store::change::Applied;
+use crate::store::store::Store;
+use crate::store::table::SegmentEntry;
+use crate::store::transitions::{evict, evict_warm};
+
+/// The segment file. Readers keep what they have mapped.
+pub(in crate::store) struct EvictHot {
+    bytes: u64,
+}
+
+impl EvictHot {
+    pub(in crate::store) fn of(entry: &SegmentEntry) -> Option<Box<dyn Step>> {
+        entry.is_hot().then(|| -> Box<dyn Step> { Box::new(Self { bytes: entry.record_bytes() }) })
+    }
+}
+
+impl Step for EvictHot {
+    fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        if !entry.leave_hot() {
+            return Err(AofError::LastCopy(entry.meta.segment_id));
+        }
+        let path = &entry.path;
+        if let Err(error) = store.remove_file(path, "remove segment") {
+            entry.enter_hot();
+            return Err(error);
+        }
+        store.drop_index(&entry.meta);
+        store.sync_names(&store.layout().segments_dir())
+    }
+
+    fn record(&self, manifest: &Manifest, entry: &SegmentEntry) -> Result<()> {
+        evict(manifest, entry.meta.segment_id, self.bytes)
+    }
+
+    fn applied(self: Box<Self>) -> Applied {
+        Applied::bytes(self.bytes)
+    }
+}
+
+/// The compressed file of a segment that is in the bucket.
+pub(in crate::store) struct EvictWarm {
+    warm: Arc<Artifact>,
+}
+
+impl EvictWarm {
+    pub(in crate::store) fn of(copies: &AwayCopies) -> Option<Box<dyn Step>> {
+        let warm = copies.warm.as_ref()?;
+        Some(Box::new(Self { warm: Arc::clone(warm) }))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.warm.index().artifact_len()
+    }
+}
+
+impl Step for EvictWarm {
+    fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        entry.set_away(|away| away.warm = None);
+        let path = self.warm.source().name();
+        if let Err(error) = store.remove_file(path, "remove compressed segment") {
+            entry.set_away(|away| away.warm = Some(Arc::clone(&self.warm)));
+            return Err(error);
+        }
+        store.sync_dir(&store.layout().warm_dir())
+    }
+
+    fn record(&self, manifest: &Manifest, entry: &SegmentEntry) -> Result<()> {
+        evict_warm(manifest, entry.meta.segment_id, self.bytes())
+    }
+
+    fn applied(self: Box<Self>) -> Applied {
+        Applied::bytes(self.bytes())
+    }
+}

@@ -31,6 +31,7 @@ mod log;
 mod manager;
 pub mod manifest;
 pub mod planted;
+mod prometheus;
 pub mod segment;
 mod sync;
 mod tier;

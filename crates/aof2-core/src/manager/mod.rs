@@ -11,8 +11,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{AofError, Result};
 use crate::io::object::ObjectStore;
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
-use crate::log::{Aof, AofConfig, Exposition, Stream};
+use crate::log::{Aof, AofConfig, Stream};
 use crate::manifest::ManifestMode;
+use crate::prometheus::PrometheusText;
 use crate::tier::{Coordinator, ReachStore, StreamTiers, TierConfig};
 
 /// With a cold tier: how long after its last record a chunk of the manifest is sealed
@@ -276,17 +277,19 @@ impl AofManager {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn to_prometheus(&self) -> String {
-        let mut all = Exposition::default();
+        let mut text = PrometheusText::default();
         let mut streams = self.open_ones();
         streams.sort_by(|a, b| a.config.root_dir.cmp(&b.config.root_dir));
         for stream in streams {
-            let mut text = stream.metrics_snapshot().to_prometheus();
+            // Names of logs need not be unique in a process, their directories are.
+            let path = stream.config.root_dir.to_string_lossy();
+            text.set_labels(&[("path", &path), ("stream", &stream.identity.name)]);
+            stream.metrics_snapshot().add_to(&mut text);
             if let Some(tiers) = StreamTiers::of(&stream) {
-                text.push_str(&tiers.status().to_prometheus(&stream.identity.name));
+                tiers.status().add_to(&mut text);
             }
-            all.add(&stream.config.root_dir.to_string_lossy(), &text);
         }
-        all.finish()
+        text.finish()
     }
 
     /// Those that are not closed; a poisoned one is, and has something to tell.

@@ -148,12 +148,11 @@ impl Bench {
         let mut decompressor = zstd::bulk::Decompressor::new()?;
         let mut buffer = Vec::with_capacity(1 << 20);
         let mut times = Vec::new();
-        let mut random = 1_u64;
+        let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..self.sizes.rounds {
             let (mut ours, mut bound) = (Duration::ZERO, Duration::ZERO);
             for _ in 0..self.sizes.reads {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let position = self.positions[(random >> 33) as usize % self.positions.len()];
+                let position = self.positions[rng.usize(..self.positions.len())];
                 let started = Instant::now();
                 let i = index.frame_at(position).ok_or("no frame")?;
                 let windows = self.artifact.windows(i..i + 1)?;

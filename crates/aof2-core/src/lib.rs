@@ -32,6 +32,7 @@ mod manager;
 pub mod manifest;
 pub mod object;
 pub mod planted;
+mod prometheus;
 mod read;
 pub mod segment;
 mod store;

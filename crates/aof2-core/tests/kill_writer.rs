@@ -14,7 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aof2_core::*;
-use support::{Helper, Rng, tell};
+use fastrand::Rng;
+use support::{Helper, tell};
 
 /// Who appended a record: round, thread, and which of the thread's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +39,13 @@ fn fnv(bytes: &[u8]) -> u64 {
 impl Author {
     /// The payload, all of it determined by who wrote it.
     fn payload(self) -> Vec<u8> {
-        let mut rng =
-            Rng::new(u64::from(self.round) << 40 ^ u64::from(self.thread) << 32 ^ self.sequence);
-        let fill = match rng.below(100) {
-            0..80 => rng.below(300),
-            80..98 => rng.below(5_000),
-            _ => rng.below(40_000),
+        let mut rng = Rng::with_seed(
+            u64::from(self.round) << 40 ^ u64::from(self.thread) << 32 ^ self.sequence,
+        );
+        let fill = match rng.u64(..100) {
+            0..80 => rng.u64(..300),
+            80..98 => rng.u64(..5_000),
+            _ => rng.u64(..40_000),
         };
         let mut bytes = Vec::with_capacity(HEADER_LEN + fill as usize + CHECKSUM_LEN);
         bytes.extend_from_slice(&self.round.to_le_bytes());
@@ -328,13 +330,13 @@ fn spin_for(duration: Duration) {
 fn one_victim(torture: Torture, root: &Path, round: u32, rng: &mut Rng) -> Reports {
     let mut victim = Helper::start("victim", root, &torture.settings(round));
     let mut lines = Vec::new();
-    if rng.below(6) > 0 {
-        let reports_before = 1 + rng.below(2_500);
+    if rng.u64(..6) > 0 {
+        let reports_before = 1 + rng.u64(..2_500);
         while (lines.len() as u64) < reports_before {
             lines.push(victim.next_line().expect("the victim failed by itself"));
         }
     }
-    spin_for(Duration::from_micros(rng.below(3_000)));
+    spin_for(Duration::from_micros(rng.u64(..3_000)));
     lines.extend(victim.kill());
     Reports::parse(&lines, round)
 }
@@ -342,7 +344,7 @@ fn one_victim(torture: Torture, root: &Path, round: u32, rng: &mut Rng) -> Repor
 fn torture(torture: Torture, rounds: u64) {
     let seed = support::setting("AOF2_KILL_SEED", u64::from(std::process::id()));
     println!("{torture:?}: {rounds} rounds, AOF2_KILL_SEED={seed}");
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let mut model = Model::default();
@@ -353,11 +355,11 @@ fn torture(torture: Torture, rounds: u64) {
         unsettled.durable = unsettled.durable.max(reports.durable);
         check_unrecovered(&root, &mut model, &unsettled);
         // Sometimes the next victim finds what this one left, and is killed over it.
-        if rng.below(3) > 0 {
+        if rng.u64(..3) > 0 {
             let log = torture.open(&root).expect("a killed log opens");
             check_recovered(&log, &mut model, &unsettled, round % 8 == 0);
             unsettled = Reports::default();
-            if rng.below(2) > 0 {
+            if rng.bool() {
                 log.close().unwrap();
             }
         }

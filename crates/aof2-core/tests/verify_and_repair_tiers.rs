@@ -17,6 +17,7 @@ use aof2_core::io::sim::{CrashOptions, SimClock, SimStorage};
 use aof2_core::io::{OsStorage, Storage};
 use aof2_core::segment::{Artifact, FileSource};
 use aof2_core::*;
+use fastrand::Rng;
 use support::{PATIENCE, setting};
 
 const FORMATS: [SegmentFormat; 2] = [SegmentFormat::Full, SegmentFormat::Compact];
@@ -25,15 +26,9 @@ const RECORDS: u64 = 40;
 
 fn payload(i: u64) -> Vec<u8> {
     // Hard to compress, so that most bits of a frame matter.
-    let mut state = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let len = 300 + i * 7919 % 1_000;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(next).collect()
+    let mut bytes = vec![0; 300 + i as usize * 7919 % 1_000];
+    Rng::with_seed(i).fill(&mut bytes);
+    bytes
 }
 
 fn config(path: &Path, format: SegmentFormat) -> AofConfig {
@@ -956,30 +951,19 @@ fn a_repair_of_a_tiered_log_may_be_cut_anywhere_and_run_again() {
     }
 }
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 /// Whatever moved and whatever was damaged: the problems name the records that a scan
 /// cannot reach, no others, and a repair keeps everything that a scan could read.
 #[test]
 fn random_moves_and_damage_are_judged_as_a_reader_sees_them() {
     for seed in 1..=setting("AOF2_SEEDS", 24) {
-        let mut rng = Rng(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
-        let format = FORMATS[rng.below(2) as usize];
+        let mut rng = Rng::with_seed(seed);
+        let format = FORMATS[rng.usize(..2)];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
         let model = build(&path, format, 4, |log| {
-            for _ in 0..rng.below(12) {
-                let segment = rng.below(4);
-                match rng.below(3) {
+            for _ in 0..rng.u64(..12) {
+                let segment = rng.u64(..4);
+                match rng.u64(..3) {
                     0 => log.hydrate(segment, Some(PATIENCE)).unwrap(),
                     _ => log.evict(segment).unwrap(),
                 };
@@ -987,11 +971,11 @@ fn random_moves_and_damage_are_judged_as_a_reader_sees_them() {
         });
         let mut what = format!("seed {seed} {format}");
         for file in files_in(&path, "warm") {
-            if rng.below(3) == 0 {
+            if rng.u64(..3) == 0 {
                 continue;
             }
-            for _ in 0..=rng.below(2) {
-                let (byte, bit) = (rng.below(fs::metadata(&file).unwrap().len()), rng.below(8));
+            for _ in 0..=rng.u64(..2) {
+                let (byte, bit) = (rng.u64(..fs::metadata(&file).unwrap().len()), rng.u64(..8));
                 flip(&file, byte, bit as u8);
                 what.push_str(&format!(", {} {byte}.{bit}", file.display()));
             }

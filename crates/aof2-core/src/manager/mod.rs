@@ -14,9 +14,10 @@ use crate::error::{AofError, Result};
 use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
 use crate::manifest::ManifestMode;
 use crate::object::ObjectStore;
+use crate::prometheus::PrometheusText;
 use crate::store::ColdStore;
 use crate::tier::{Coordinator, StreamTiers, TierConfig};
-use crate::write::{AofConfig, Exposition, NoTiers, Stream};
+use crate::write::{AofConfig, NoTiers, Stream};
 
 /// With a cold tier: how long after its last record a chunk of the manifest is sealed
 /// and uploaded. A few segments then share one request.
@@ -285,19 +286,21 @@ impl AofManager {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn to_prometheus(&self) -> String {
-        let mut all = Exposition::default();
+        let mut text = PrometheusText::default();
         let mut streams = self.streams();
         // A poisoned one is not closed, and has something to tell.
         streams.retain(|(stream, _)| !stream.is_closed());
         streams.sort_by(|(a, _), (b, _)| a.root_dir().cmp(b.root_dir()));
         for (stream, tiers) in streams {
-            let mut text = stream.metrics_snapshot().to_prometheus();
+            // Names of logs need not be unique in a process, their directories are.
+            let path = stream.root_dir().to_string_lossy();
+            text.set_labels(&[("path", &path), ("stream", stream.store().name())]);
+            stream.metrics_snapshot().add_to(&mut text);
             if let Some(tiers) = tiers {
-                text.push_str(&tiers.status().to_prometheus(stream.store().name()));
+                tiers.status().add_to(&mut text);
             }
-            all.add(&stream.root_dir().to_string_lossy(), &text);
         }
-        all.finish()
+        text.finish()
     }
 
     /// Closes every stream. Returns the first error, after trying all of them.

@@ -1,7 +1,8 @@
 //! What a manifest counts. Plain atomics: a scrape costs the writer nothing.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::prometheus::PrometheusText;
 
 /// Live counters of a manifest.
 #[derive(Debug, Default)]
@@ -108,57 +109,43 @@ impl Metrics {
 impl ManifestMetrics {
     /// The figures in the Prometheus text format, labelled with the stream's name.
     pub fn to_prometheus(&self, stream: &str) -> String {
-        let mut text = Text::new(stream);
-        text.gauge("chunks_active", "Chunk files on disk", self.chunks_active);
-        text.counter("chunks_sealed", "Chunks sealed", self.chunks_sealed);
-        text.counter("chunks_removed", "Chunks removed by retention", self.chunks_removed);
-        text.counter("records", "Records written", self.records);
-        text.counter("bytes", "Bytes of records written", self.bytes);
-        text.counter("commits", "Commits that wrote something", self.commits);
-        text.gauge("committed_records", "Records that are committed", self.committed_records);
+        let mut text = PrometheusText::of_stream(stream);
+        self.add_to(&mut text);
+        text.finish()
+    }
+
+    pub(crate) fn add_to(&self, text: &mut PrometheusText) {
+        text.gauge("manifest_chunks_active", "Chunk files on disk", self.chunks_active);
+        text.counter("manifest_chunks_sealed", "Chunks sealed", self.chunks_sealed);
+        text.counter("manifest_chunks_removed", "Chunks removed by retention", self.chunks_removed);
+        text.counter("manifest_records", "Records written", self.records);
+        text.counter("manifest_bytes", "Bytes of records written", self.bytes);
+        text.counter("manifest_commits", "Commits that wrote something", self.commits);
+        text.gauge(
+            "manifest_committed_records",
+            "Records that are committed",
+            self.committed_records,
+        );
         let seconds = self.replay_ns as f64 * 1e-9;
-        text.sample("replay_seconds", "gauge", "How long replay took", &seconds.to_string());
-        text.gauge("replay_records", "Records that replay read", self.replay_records);
-        text.gauge("trimmed_bytes", "Uncommitted bytes that opening trimmed", self.trimmed_bytes);
-        text.counter("crc_error_count", "Damage met", self.crc_error_count);
-        text.counter("uploads", "Chunks uploaded", self.uploads);
-        text.counter("upload_failures", "Uploads that failed", self.upload_failures);
-        text.counter("upload_retries", "Uploads tried again", self.upload_retries);
-        text.counter("snapshots", "Snapshots taken", self.snapshots);
-        text.counter("snapshot_failures", "Snapshots that failed", self.snapshot_failures);
+        text.gauge("manifest_replay_seconds", "How long replay took", seconds);
+        text.gauge("manifest_replay_records", "Records that replay read", self.replay_records);
+        text.gauge(
+            "manifest_trimmed_bytes",
+            "Uncommitted bytes that opening trimmed",
+            self.trimmed_bytes,
+        );
+        text.counter("manifest_crc_error_count", "Damage met", self.crc_error_count);
+        text.counter("manifest_uploads", "Chunks uploaded", self.uploads);
+        text.counter("manifest_upload_failures", "Uploads that failed", self.upload_failures);
+        text.counter("manifest_upload_retries", "Uploads tried again", self.upload_retries);
+        text.counter("manifest_snapshots", "Snapshots taken", self.snapshots);
+        text.counter("manifest_snapshot_failures", "Snapshots that failed", self.snapshot_failures);
         if let Some(age_ms) = self.snapshot_age_ms {
-            let age = (age_ms as f64 * 1e-3).to_string();
-            text.sample("snapshot_age_seconds", "gauge", "Age of the newest snapshot", &age);
+            let age = age_ms as f64 * 1e-3;
+            text.gauge("manifest_snapshot_age_seconds", "Age of the newest snapshot", age);
         }
-        text.gauge("shadow_divergence", "Differences from a scan", self.shadow_divergence);
-        text.gauge("poisoned", "1 after a failed write or sync", u64::from(self.poisoned));
-        text.out
-    }
-}
-
-struct Text {
-    out: String,
-    stream: String,
-}
-
-impl Text {
-    fn new(stream: &str) -> Self {
-        let stream = stream.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        Self { out: String::new(), stream }
-    }
-
-    fn sample(&mut self, name: &str, kind: &str, help: &str, value: &str) {
-        let _ = writeln!(self.out, "# HELP aof2_manifest_{name} {help}");
-        let _ = writeln!(self.out, "# TYPE aof2_manifest_{name} {kind}");
-        let _ = writeln!(self.out, "aof2_manifest_{name}{{stream=\"{}\"}} {value}", self.stream);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.sample(&format!("{name}_total"), "counter", help, &value.to_string());
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.sample(name, "gauge", help, &value.to_string());
+        text.gauge("manifest_shadow_divergence", "Differences from a scan", self.shadow_divergence);
+        text.gauge("manifest_poisoned", "1 after a failed write or sync", u64::from(self.poisoned));
     }
 }
 

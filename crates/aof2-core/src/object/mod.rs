@@ -36,7 +36,7 @@ pub use config::{ColdConfig, ColdUrl, Sse};
 pub use counters::{ObjectMetrics, OpMetrics};
 pub use error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
 pub use resilient::ResilientStore;
-pub use secret::{ColdSecrets, Secret};
+pub use secret::ColdSecrets;
 pub use store::{
     CRC_METADATA_KEY, Capabilities, ListPage, ObjectEntry, ObjectFuture, ObjectHead, ObjectMeta,
     ObjectStore, Part, PutOutcome, UnfinishedUpload, read_whole,

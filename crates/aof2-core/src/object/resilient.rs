@@ -8,14 +8,14 @@
 //! a second try of one that was carried out without an answer finds the key taken
 //! and recognises its own bytes by length and checksum.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fastrand::Rng;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -53,7 +53,7 @@ pub(super) struct Shared {
     /// What a probe asks about; there need be nothing.
     pub probe_key: String,
     pub counters: Counters,
-    jitter: AtomicU64,
+    jitter: Mutex<Rng>,
 }
 
 /// Why a try ended without an answer.
@@ -75,7 +75,7 @@ impl ResilientStore {
         config: &ColdConfig,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        Self::with_seed(store, config, clock, RandomState::new().hash_one(0))
+        Self::with_seed(store, config, clock, fastrand::u64(..))
     }
 
     /// The same with chosen jitter, for runs that must repeat.
@@ -92,7 +92,7 @@ impl ResilientStore {
             availability: Availability::new(config, clock),
             probe_key: config.location()?.key(PROBE_NAME),
             counters: Counters::default(),
-            jitter: AtomicU64::new(seed),
+            jitter: Mutex::new(Rng::with_seed(seed)),
             config: config.clone(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -207,18 +207,9 @@ impl ResilientStore {
         let config = &self.shared.config;
         let doubled = config.backoff_ms.saturating_mul(1 << retries.min(20));
         let full_ms = doubled.min(config.backoff_ms_max);
-        let wait_ms = full_ms / 2 + self.chance(full_ms - full_ms / 2 + 1);
+        let wait_ms = full_ms / 2 + self.shared.jitter.lock().u64(..=full_ms - full_ms / 2);
         let asked_ms = retry_after_ms.unwrap_or(0).min(config.backoff_ms_max);
         Duration::from_millis(wait_ms.max(asked_ms))
-    }
-
-    /// A number below `bound` (splitmix64).
-    fn chance(&self, bound: u64) -> u64 {
-        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mut z = self.shared.jitter.fetch_add(STEP, Relaxed).wrapping_add(STEP);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u64
     }
 
     /// Uploads, begins anew what arrived damaged, and checks what the store did not.

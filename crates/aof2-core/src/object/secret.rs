@@ -1,43 +1,22 @@
-//! Secrets: read from the environment where they are used, shown nowhere.
+//! Secrets: read from the environment where they are used, shown nowhere, and overwritten
+//! in memory when they are dropped.
 
-use std::fmt;
+use secrecy::SecretString;
 
 use super::config::Lookup;
 
-/// A value that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps a value.
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value itself, for the one place that needs it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 /// What the environment says about access; what it does not say comes from the
 /// standard chain of credential providers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ColdSecrets {
     /// `AOF2_COLD_ACCESS_KEY_ID`.
-    pub access_key_id: Option<Secret>,
+    pub access_key_id: Option<SecretString>,
     /// `AOF2_COLD_SECRET_ACCESS_KEY`.
-    pub secret_access_key: Option<Secret>,
+    pub secret_access_key: Option<SecretString>,
     /// `AOF2_COLD_SESSION_TOKEN`.
-    pub session_token: Option<Secret>,
+    pub session_token: Option<SecretString>,
     /// `AOF2_COLD_SSE_KEY`: the customer's key, base64 of 32 bytes.
-    pub sse_key: Option<Secret>,
+    pub sse_key: Option<SecretString>,
 }
 
 impl ColdSecrets {
@@ -48,7 +27,7 @@ impl ColdSecrets {
 
     /// Reads variables through `lookup`.
     pub fn from_lookup(lookup: Lookup<'_>) -> Self {
-        let secret = |name: &str| lookup(name).filter(|v| !v.is_empty()).map(Secret::new);
+        let secret = |name: &str| lookup(name).filter(|v| !v.is_empty()).map(SecretString::from);
         Self {
             access_key_id: secret("AOF2_COLD_ACCESS_KEY_ID"),
             secret_access_key: secret("AOF2_COLD_SECRET_ACCESS_KEY"),

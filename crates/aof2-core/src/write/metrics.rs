@@ -1,12 +1,11 @@
 //! What a stream counts. Plain atomics: a scrape costs the writer nothing, and
 //! what the watermarks already say (records, bytes) is not counted twice.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::exposition::escaped;
 use crate::manifest::ManifestMetrics;
+use crate::prometheus::{Kind, PrometheusText};
 
 /// Buckets of a histogram: up to powers of two, the last one open.
 const BUCKETS: usize = 40;
@@ -81,6 +80,22 @@ impl HistogramSnapshot {
             }
         }
         0
+    }
+
+    /// As the histogram `name`, in units of which a value is `unit`.
+    fn add_to(&self, text: &mut PrometheusText, name: &str, help: &str, unit: f64) {
+        let mut family = text.family(name, Kind::Histogram, help);
+        let mut seen = 0;
+        let last = self.counts.iter().rposition(|&c| c > 0).map_or(0, |i| i + 1);
+        // The last bucket has no bound but infinity.
+        for (i, count) in self.counts.iter().take(last.min(BUCKETS - 1)).enumerate() {
+            seen += count;
+            let bound = ((1u64 << i) as f64 * unit).to_string();
+            family.sample("_bucket", &[("le", &bound)], seen);
+        }
+        family.sample("_bucket", &[("le", "+Inf")], self.count);
+        family.sample("_sum", &[], self.sum as f64 * unit);
+        family.sample("_count", &[], self.count);
     }
 }
 
@@ -217,7 +232,12 @@ impl MetricsSnapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn to_prometheus(&self) -> String {
-        let mut text = PrometheusText::new(&self.stream);
+        let mut text = PrometheusText::of_stream(&self.stream);
+        self.add_to(&mut text);
+        text.finish()
+    }
+
+    pub(crate) fn add_to(&self, text: &mut PrometheusText) {
         text.counter("appended_records", "Records appended", self.appended_records);
         text.counter("durable_records", "Records made durable", self.durable_records);
         text.counter("appended_bytes", "Stream bytes appended", self.appended_bytes);
@@ -233,14 +253,15 @@ impl MetricsSnapshot {
         text.counter("segments_sealed", "Footers written", self.segments_sealed);
         text.counter("segments_removed", "Segments deleted by retention", self.segments_removed);
         text.counter("segments_archived", "Segments archived", self.segments_archived);
-        text.family("would_block", "counter", "Appends and reads refused for the moment");
+        let help = "Appends and reads refused for the moment";
+        let mut would_block = text.family("would_block", Kind::Counter, help);
         for (kind, n) in [
             ("admission", self.blocked_admission),
             ("rollover", self.blocked_rollover),
             ("flush", self.blocked_flush),
             ("hydration", self.blocked_hydration),
         ] {
-            text.sample("would_block_total", &[("kind", kind)], &n.to_string());
+            would_block.sample("", &[("kind", kind)], n);
         }
         text.counter("corrupt_reads", "Reads that met damage", self.corrupt_reads);
         text.gauge(
@@ -248,7 +269,7 @@ impl MetricsSnapshot {
             "1 while retention by age stops at a timestamp in the future",
             u64::from(self.retention_in_future),
         );
-        text.seconds("recovery_seconds", "How long opening took", self.recovery_ns);
+        text.gauge("recovery_seconds", "How long opening took", self.recovery_ns as f64 * 1e-9);
         text.gauge(
             "recovery_truncated_bytes",
             "Torn bytes removed by opening",
@@ -260,70 +281,13 @@ impl MetricsSnapshot {
             "Times the manifest could not be written and was let go",
             self.manifest_failures,
         );
-        text.histogram("append_seconds", "Time of an append, sampled", &self.append_ns, 1e-9);
-        text.histogram("flush_seconds", "Time of a sync", &self.flush_ns, 1e-9);
-        text.histogram("flush_group_size", "Callers served by a sync", &self.flush_group, 1.0);
-        text.histogram("segment_used_bytes", "Sealed segments", &self.segment_bytes, 1.0);
+        self.append_ns.add_to(text, "append_seconds", "Time of an append, sampled", 1e-9);
+        self.flush_ns.add_to(text, "flush_seconds", "Time of a sync", 1e-9);
+        self.flush_group.add_to(text, "flush_group_size", "Callers served by a sync", 1.0);
+        self.segment_bytes.add_to(text, "segment_used_bytes", "Sealed segments", 1.0);
         if let Some(manifest) = &self.manifest {
-            text.out.push_str(&manifest.to_prometheus(&self.stream));
+            manifest.add_to(text);
         }
-        text.out
-    }
-}
-
-/// Text in the making: figures of one stream.
-pub(crate) struct PrometheusText {
-    pub(crate) out: String,
-    stream: String,
-}
-
-impl PrometheusText {
-    pub(crate) fn new(stream: &str) -> Self {
-        Self { out: String::new(), stream: escaped(stream) }
-    }
-
-    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        let _ = writeln!(self.out, "# HELP aof2_{name}{suffix} {help}");
-        let _ = writeln!(self.out, "# TYPE aof2_{name}{suffix} {kind}");
-    }
-
-    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
-        let _ = write!(self.out, "aof2_{name}{{stream=\"{}\"", self.stream);
-        for (key, label) in labels {
-            let _ = write!(self.out, ",{key}=\"{label}\"");
-        }
-        let _ = writeln!(self.out, "}} {value}");
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, "counter", help);
-        self.sample(&format!("{name}_total"), &[], &value.to_string());
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, "gauge", help);
-        self.sample(name, &[], &value.to_string());
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, ns: u64) {
-        self.family(name, "gauge", help);
-        self.sample(name, &[], &format!("{}", ns as f64 * 1e-9));
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, h: &HistogramSnapshot, unit: f64) {
-        self.family(name, "histogram", help);
-        let mut seen = 0;
-        let last = h.counts.iter().rposition(|&c| c > 0).map_or(0, |i| i + 1);
-        // The last bucket has no bound but infinity.
-        for (i, count) in h.counts.iter().take(last.min(BUCKETS - 1)).enumerate() {
-            seen += count;
-            let bound = format!("{}", (1u64 << i) as f64 * unit);
-            self.sample(&format!("{name}_bucket"), &[("le", &bound)], &seen.to_string());
-        }
-        self.sample(&format!("{name}_bucket"), &[("le", "+Inf")], &h.count.to_string());
-        self.sample(&format!("{name}_sum"), &[], &format!("{}", h.sum as f64 * unit));
-        self.sample(&format!("{name}_count"), &[], &h.count.to_string());
     }
 }
 
@@ -355,10 +319,10 @@ mod tests {
             histogram.record(value);
             let snapshot = histogram.snapshot();
             assert_eq!((snapshot.quantile(0.5), snapshot.max), (value, value));
-            let mut text = PrometheusText::new("s");
-            text.histogram("h", "", &snapshot, 1.0);
+            let mut text = PrometheusText::of_stream("s");
+            snapshot.add_to(&mut text, "h", "", 1.0);
             let mut last_bound = 0.0;
-            for line in text.out.lines().filter(|line| line.starts_with("aof2_h_bucket")) {
+            for line in text.finish().lines().filter(|line| line.starts_with("aof2_h_bucket")) {
                 let (labels, count) = line.rsplit_once(' ').expect("a sample");
                 let bound = labels.split('"').nth(3).expect("le");
                 let bound: f64 = bound.parse().expect("a number, +Inf included");
@@ -369,17 +333,63 @@ mod tests {
         }
     }
 
+    /// Whoever collects the figures knows them by their names, so that every byte counts.
     #[test]
-    fn prometheus_text_escapes_names_and_accumulates_buckets() {
+    fn the_text_is_the_one_that_was_promised() {
+        assert_eq!(snapshot().to_prometheus(), include_str!("metrics.prom"));
+    }
+
+    /// One in which no two figures are the same.
+    fn snapshot() -> MetricsSnapshot {
         let metrics = Metrics::default();
-        metrics.flush_ns.record(3);
-        metrics.flush_ns.record(300);
-        let mut snapshot = MetricsSnapshot { stream: "a\"b".into(), ..Default::default() };
+        let counters = [
+            &metrics.flushes,
+            &metrics.flushed_bytes,
+            &metrics.flush_failures,
+            &metrics.rollovers,
+            &metrics.segments_sealed,
+            &metrics.segments_removed,
+            &metrics.segments_archived,
+            &metrics.blocked_admission,
+            &metrics.blocked_rollover,
+            &metrics.blocked_flush,
+            &metrics.blocked_hydration,
+            &metrics.corrupt_reads,
+            &metrics.retention_in_future,
+            &metrics.recovery_ns,
+            &metrics.recovery_truncated_bytes,
+        ];
+        counters.iter().zip(1..).for_each(|(counter, n)| count(counter, n));
+        for (histogram, values) in [
+            (&metrics.append_ns, &[3, 300][..]),
+            (&metrics.flush_ns, &[1_000_000, 2_500_000_000, 1 << 40]),
+            (&metrics.flush_group, &[0, 1, 7]),
+        ] {
+            values.iter().for_each(|value| histogram.record(*value));
+        }
+        let manifest = ManifestMetrics {
+            records: 21,
+            replay_ns: 250_000_000,
+            snapshot_age_ms: Some(2_500),
+            poisoned: true,
+            ..ManifestMetrics::default()
+        };
+        let mut snapshot = MetricsSnapshot {
+            stream: "a\"b\\c\nd".into(),
+            appended_records: 31,
+            durable_records: 32,
+            appended_bytes: 33,
+            durable_bytes: 34,
+            segments: 35,
+            open_maps: 36,
+            open_files: 37,
+            earliest_offset: 38,
+            manifest: Some(manifest),
+            manifest_failures: 39,
+            poisoned: true,
+            ..MetricsSnapshot::default()
+        };
         metrics.fill(&mut snapshot);
-        let text = snapshot.to_prometheus();
-        assert!(text.contains(r#"aof2_flushes_total{stream="a\"b"} 0"#), "{text}");
-        assert!(text.contains(r#"aof2_flush_seconds_bucket{stream="a\"b",le="+Inf"} 2"#), "{text}");
-        assert!(text.contains("# TYPE aof2_flush_seconds histogram"));
-        assert!(text.lines().all(|l| l.starts_with('#') || l.starts_with("aof2_")));
+        snapshot
     }
 }

@@ -3,7 +3,6 @@
 //! taken.
 
 mod config;
-mod exposition;
 mod flush;
 mod metrics;
 mod open;
@@ -21,8 +20,6 @@ mod time;
 mod tests;
 
 pub use config::{AofConfig, FlushConfig};
-pub(crate) use exposition::Exposition;
-pub(crate) use metrics::PrometheusText;
 pub use metrics::{HistogramSnapshot, MetricsSnapshot};
 pub use retention::{KeptReason, KeptSegment, RetentionAction, RetentionPolicy, RetentionReport};
 pub(crate) use stream::Stream;

@@ -1,7 +1,9 @@
 //! Crashes at every call, in every flavour, and crashes of the recovery itself.
 
+use fastrand::Rng;
+
 use super::driver::{Driver, reader};
-use super::model::{Model, Rng};
+use super::model::Model;
 use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
 
 /// A number from the environment: `AOF2_CRASH_STATES` for how many crash states to
@@ -25,18 +27,18 @@ pub(super) fn explore(first_seed: u64, states: u64) -> Result<u64, String> {
 
 /// One random history, cut at a random call; then many outcomes of that cut.
 fn explore_one(seed: u64) -> Result<u64, String> {
-    let mut rng = Rng::new(seed ^ 0xC0FFEE);
+    let mut rng = Rng::with_seed(seed ^ 0xC0FFEE);
     let mut driver = Driver::new(seed);
-    let cut = 5 + rng.below(900);
-    match rng.chance(2) {
+    let cut = 5 + rng.u64(..900);
+    match rng.bool() {
         true => driver.sim.crash_at(cut),
         false => driver.sim.crash_after(cut),
     }
-    driver.run(40 + rng.below(160) as usize)?;
+    driver.run(40 + rng.usize(..160))?;
     let image = driver.sim.take_crash().unwrap_or_else(|| driver.sim.image());
     driver.manifest = None;
     for outcome in 0..SEEDS_PER_CRASH {
-        let choice = if outcome < 4 { outcome } else { 4 + rng.next() % 1_000_000 };
+        let choice = if outcome < 4 { outcome } else { 4 + rng.u64(..1_000_000) };
         check_outcome(&driver, &image, choice, &mut rng)
             .map_err(|e| format!("cut at call {cut}, outcome {choice}: {e}"))?;
     }
@@ -54,15 +56,15 @@ fn check_outcome(
     let mut model = before.model.clone();
     // A reader elsewhere has shown these to somebody, before anything was recovered.
     model.acked = model.acked.max(seen_by_reader(&sim, &mut model)?);
-    if rng.chance(2) {
+    if rng.bool() {
         sim = crash_recovery(before, sim, &mut model, rng)?;
     }
-    let mut driver = before.resume(sim, model, rng.next());
+    let mut driver = before.resume(sim, model, rng.u64(..));
     driver.open_and_check()?;
     driver.run(10)?;
     // Whatever happened after recovery must survive the next cut as well.
     let kept = driver.model.records.len();
-    let second = driver.sim.image().materialize(rng.below(1_000), &options);
+    let second = driver.sim.image().materialize(rng.u64(..1_000), &options);
     let mut again = driver.resume(second, driver.model.clone(), 0);
     driver.manifest = None;
     again.open_and_check().map_err(|e| format!("second crash, after {kept} records: {e}"))
@@ -93,10 +95,10 @@ fn crash_recovery(
     model: &mut Model,
     rng: &mut Rng,
 ) -> Result<SimStorage, String> {
-    for _ in 0..1 + rng.below(2) {
-        match rng.chance(2) {
-            true => sim.crash_at(rng.below(40)),
-            false => sim.crash_after(rng.below(40)),
+    for _ in 0..1 + rng.u64(..2) {
+        match rng.bool() {
+            true => sim.crash_at(rng.u64(..40)),
+            false => sim.crash_after(rng.u64(..40)),
         }
         let opened = crate::manifest::tests::driver::open_with(&sim, before.config.clone());
         if let Ok(manifest) = &opened {
@@ -107,7 +109,7 @@ fn crash_recovery(
         }
         drop(opened);
         let image = sim.take_crash().unwrap_or_else(|| sim.image());
-        sim = image.materialize(rng.below(1_000), &CrashOptions::default());
+        sim = image.materialize(rng.u64(..1_000), &CrashOptions::default());
     }
     Ok(sim)
 }

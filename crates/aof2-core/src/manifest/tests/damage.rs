@@ -196,19 +196,19 @@ fn hostile_chunks_give_errors() {
     let sim = written();
     let path: &Path = &chunk_path(2);
     let good = sim.read_file(path).unwrap();
-    let mut rng = crate::manifest::tests::model::Rng::new(5);
+    let mut rng = fastrand::Rng::with_seed(5);
     for _ in 0..3_000 {
         let mut bytes = good.clone();
-        for _ in 0..1 + rng.below(4) {
-            let at = match rng.chance(2) {
-                true => rng.below(64) as usize,
-                false => rng.below(600) as usize,
+        for _ in 0..1 + rng.u64(..4) {
+            let at = match rng.bool() {
+                true => rng.usize(..64),
+                false => rng.usize(..600),
             };
-            let value = [0, 0xFF, rng.next() as u8][rng.below(3) as usize];
-            let len = 1 + rng.below(8) as usize;
+            let value = [0, 0xFF, rng.u8(..)][rng.usize(..3)];
+            let len = 1 + rng.usize(..8);
             bytes[at..at + len].fill(value);
         }
-        bytes.truncate(64 + rng.below(good.len() as u64) as usize);
+        bytes.truncate(64 + rng.usize(..good.len()));
         sim.write_file(path, &bytes).unwrap();
         if let Ok(records) = read_all(&sim) {
             assert!((16..=24).contains(&records.len()), "{}", records.len());

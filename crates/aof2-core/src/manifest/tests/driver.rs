@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::model::{Happening, Model, Rng, encode};
+use fastrand::Rng;
+
+use super::model::{Happening, Model, encode};
 use crate::error::AofError;
 use crate::format::manifest::{
     CHUNK_HEADER_LEN, ManifestEvent, ManifestRecord, ReasonCode, StoredChunkName,
@@ -46,7 +48,7 @@ impl FlakyStore {
     fn fate(&self) -> Option<bool> {
         let one_in = self.fails_one_in.load(Ordering::Relaxed);
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let chosen = Rng::new(call).next();
+        let chosen = Rng::with_seed(call).u64(..);
         (one_in > 0 && chosen.is_multiple_of(one_in)).then_some(chosen & (1 << 40) != 0)
     }
 
@@ -130,7 +132,7 @@ impl Driver {
             config: config(seed),
             store: FlakyStore::new(if seed.is_multiple_of(4) { 0 } else { 5 }),
             may_have_strays: false,
-            rng: Rng::new(seed),
+            rng: Rng::with_seed(seed),
         }
     }
 
@@ -143,7 +145,7 @@ impl Driver {
             config: self.config.clone(),
             store: Arc::clone(&self.store),
             may_have_strays: self.may_have_strays,
-            rng: Rng::new(seed),
+            rng: Rng::with_seed(seed),
         }
     }
 
@@ -266,17 +268,17 @@ impl Driver {
         if self.manifest.is_none() {
             return self.open_and_check();
         }
-        let outcome = match self.rng.below(100) {
+        let outcome = match self.rng.u64(..100) {
             0..50 => return self.record(),
             50..62 => self.with(|m| m.commit()),
             62..78 => {
-                let ms = [0, 30, 300, 5_000][self.rng.below(4) as usize];
+                let ms = [0, 30, 300, 5_000][self.rng.usize(..4)];
                 self.sim.clock().advance_ms(ms);
                 self.with(|m| m.tend().map(drop))
             }
             78..82 => self.with(|m| m.rotate()),
             82..86 => self.with(|m| m.snapshot().map(drop)),
-            86..91 => return self.sim.writeback(self.rng.next()).map_err(|e| e.to_string()),
+            86..91 => return self.sim.writeback(self.rng.u64(..)).map_err(|e| e.to_string()),
             91..94 => return self.close(),
             94..96 => return self.kill(),
             _ => return self.read_back(),
@@ -333,7 +335,7 @@ impl Driver {
     fn record(&mut self) -> Result<(), String> {
         let (segment_id, happening) =
             Happening::any(&mut self.rng, self.model.records.len() as u64 / 8);
-        let logical_offset = self.rng.below(1_000);
+        let logical_offset = self.rng.u64(..1_000);
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let timestamp_ms = self.sim.clock().now_ns() / 1_000_000;
         let before = manifest.next_record();

@@ -1,7 +1,8 @@
 //! Errors of the storage at every call: a typed error, nothing committed lost.
 
+use fastrand::Rng;
+
 use super::driver::{Driver, OPENING_CALLS, config, open_with, reader, record_one};
-use super::model::Rng;
 use crate::error::AofError;
 use crate::io::sim::{CrashOptions, Fault, Op, SimStorage};
 use crate::manifest::ManifestConfig;
@@ -10,16 +11,16 @@ use crate::manifest::ManifestConfig;
 /// refuses clearly, and after reopening every promise holds, on this machine and after a
 /// power cut.
 pub(super) fn survive_one_fault(seed: u64) -> Result<(), String> {
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut driver = Driver::new(seed);
-    let fault = match rng.below(3) {
+    let fault = match rng.u64(..3) {
         0 => Fault::Os(5),
         1 => Fault::Os(28),
         _ => Fault::Short,
     };
     driver.may_have_strays = true;
     driver.open_and_check()?;
-    driver.sim.fail_at(driver.sim.calls() + rng.below(400), fault);
+    driver.sim.fail_at(driver.sim.calls() + rng.u64(..400), fault);
     for _ in 0..120 {
         // An operation may fail; the next one finds a manifest that goes on, or one that
         // was opened again.

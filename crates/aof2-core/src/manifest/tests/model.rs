@@ -1,45 +1,12 @@
 //! What a manifest must hold: the plain list of what was recorded, and how much of it
 //! was promised.
 
+use fastrand::Rng;
+
 use crate::format::SegmentId;
 use crate::format::manifest::{ManifestEvent, ManifestRecord, ReasonCode};
 use crate::manifest::writer::is_news;
 use crate::manifest::{ManifestIndex, PlacedRecord};
-
-/// Deterministic randomness, so that a failing seed fails again.
-#[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-
-    pub(super) fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-
-    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            bytes.extend(self.next().to_le_bytes());
-        }
-        bytes.truncate(len);
-        bytes
-    }
-}
 
 /// An event that owns its texts.
 #[derive(Clone, Debug)]
@@ -66,11 +33,11 @@ impl Happening {
 
     /// Anything, about any segment, of any length.
     pub(super) fn any(rng: &mut Rng, next_segment: u64) -> (SegmentId, Self) {
-        let segment = SegmentId::from_u64(rng.below(next_segment + 2));
+        let segment = SegmentId::from_u64(rng.u64(..next_segment + 2));
         let key = format!("cold/{:016x}/{}", 0xE_u64, segment);
-        let number = rng.next();
+        let number = rng.u64(..);
         let small = number as u32;
-        let fixed = match rng.below(12) {
+        let fixed = match rng.u64(..12) {
             0 | 1 => ManifestEvent::SegmentOpened { base_offset: number, epoch: small % 3 },
             2 => ManifestEvent::SealSegment {
                 durable_bytes: number,
@@ -83,7 +50,7 @@ impl Happening {
             4 => ManifestEvent::CompressionDone { compressed_bytes: number, dictionary_id: small },
             5 => ManifestEvent::HydrationDone { resident_bytes: number },
             6 => ManifestEvent::LocalEvicted { reclaimed_bytes: number },
-            7 => return (segment, Self::Keyed(rng.below(5), key)),
+            7 => return (segment, Self::Keyed(rng.u64(..5), key)),
             8 => ManifestEvent::HydrationStarted { source_tier: 2 },
             _ => return (segment, Self::Custom(blob(rng))),
         };
@@ -93,12 +60,14 @@ impl Happening {
 
 /// Mostly small, sometimes a good part of a chunk, seldom more than one.
 fn blob(rng: &mut Rng) -> Vec<u8> {
-    let len = match rng.below(20) {
-        0 => 16_000 + rng.below(49_000),
-        1..6 => 2_000 + rng.below(5_000),
-        _ => 1 + rng.below(400),
+    let len = match rng.u64(..20) {
+        0 => 16_000 + rng.usize(..49_000),
+        1..6 => 2_000 + rng.usize(..5_000),
+        _ => 1 + rng.usize(..400),
     };
-    rng.bytes(len as usize)
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
 }
 
 /// A record as it stands in a chunk.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use super::driver::{ROOT, STREAM, reader};
-use super::model::Rng;
 use crate::format::SegmentId;
 use crate::format::manifest::{CHUNK_HEADER_LEN, ManifestEvent, ManifestRecord};
 use crate::io::sim::{CrashOptions, SimStorage};
@@ -13,7 +14,8 @@ use crate::manifest::{ManifestLayout, ManifestWriter};
 const WORD_LEN: usize = 8;
 
 fn append(writer: &mut ManifestWriter, len: usize) {
-    let blob = Rng::new(len as u64).bytes(len);
+    let mut blob = vec![0; len];
+    Rng::with_seed(len as u64).fill(&mut blob);
     let record = ManifestRecord {
         flags: 0,
         segment_id: SegmentId::from_u64(1),

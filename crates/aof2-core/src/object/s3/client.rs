@@ -14,6 +14,7 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::error::BoxError;
 use aws_smithy_http_client::{Builder, tls};
+use secrecy::ExposeSecret;
 
 use crate::error::{AofError, Result};
 use crate::object::config::ColdConfig;
@@ -63,7 +64,7 @@ pub(super) async fn client(config: &ColdConfig, secrets: &ColdSecrets) -> Result
 fn credentials(secrets: &ColdSecrets) -> Result<Option<SharedCredentialsProvider>> {
     let (id, secret) = match (&secrets.access_key_id, &secrets.secret_access_key) {
         (None, None) => return Ok(None),
-        (Some(id), Some(secret)) => (id.expose(), secret.expose()),
+        (Some(id), Some(secret)) => (id.expose_secret(), secret.expose_secret()),
         _ => {
             return Err(AofError::InvalidConfig {
                 field: "AOF2_COLD_ACCESS_KEY_ID",
@@ -71,7 +72,7 @@ fn credentials(secrets: &ColdSecrets) -> Result<Option<SharedCredentialsProvider
             });
         }
     };
-    let token = secrets.session_token.as_ref().map(|token| token.expose().to_owned());
+    let token = secrets.session_token.as_ref().map(|token| token.expose_secret().to_owned());
     let credentials = Credentials::new(id, secret, token, None, "AOF2_COLD");
     Ok(Some(SharedCredentialsProvider::new(credentials)))
 }

@@ -3,10 +3,12 @@
 use aws_sdk_s3::types::ServerSideEncryption;
 use aws_smithy_types::base64;
 use md5::{Digest, Md5};
+use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::{AofError, Result};
 use crate::object::config::{ColdConfig, Sse};
-use crate::object::secret::{ColdSecrets, Secret};
+use crate::object::secret::ColdSecrets;
 
 /// The only algorithm there is for keys of ours.
 const CUSTOMER_ALGORITHM: &str = "AES256";
@@ -14,7 +16,7 @@ const CUSTOMER_ALGORITHM: &str = "AES256";
 /// The key of SSE-C as its three headers want it.
 #[derive(Debug)]
 struct CustomerKey {
-    key: Secret,
+    key: SecretString,
     /// The store compares it with the key that arrived; it protects nothing.
     md5: String,
 }
@@ -35,7 +37,7 @@ impl Encryption {
             (Sse::Customer, None) => return Err(bad_key("is missing; sse is customer")),
             // One variable for whichever key there is.
             (Sse::Kms { key_id: key_id @ None }, Some(key)) => {
-                *key_id = Some(key.expose().to_owned());
+                *key_id = Some(key.expose_secret().to_owned());
             }
             _ => {}
         }
@@ -57,7 +59,7 @@ impl Encryption {
             None => (None, None, None),
             Some(CustomerKey { key, md5 }) => (
                 Some(CUSTOMER_ALGORITHM.to_owned()),
-                Some(key.expose().to_owned()),
+                Some(key.expose_secret().to_owned()),
                 Some(md5.clone()),
             ),
         }
@@ -65,12 +67,13 @@ impl Encryption {
 }
 
 impl CustomerKey {
-    fn new(key: &Secret) -> Result<Self> {
-        let bytes = base64::decode(key.expose()).map_err(|_| bad_key("is not base64"))?;
+    fn new(key: &SecretString) -> Result<Self> {
+        let bytes = base64::decode(key.expose_secret()).map_err(|_| bad_key("is not base64"))?;
+        let bytes = Zeroizing::new(bytes);
         if bytes.len() != 32 {
             return Err(bad_key("is not 32 bytes long"));
         }
-        let md5 = base64::encode(Md5::digest(&bytes));
+        let md5 = base64::encode(Md5::digest(&*bytes));
         Ok(Self { key: key.clone(), md5 })
     }
 }
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     fn secrets(key: &str) -> ColdSecrets {
-        ColdSecrets { sse_key: Some(Secret::new(key)), ..ColdSecrets::default() }
+        ColdSecrets { sse_key: Some(SecretString::from(key)), ..ColdSecrets::default() }
     }
 
     #[test]

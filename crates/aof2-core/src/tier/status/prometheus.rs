@@ -2,7 +2,7 @@
 
 use super::{ColdStatus, TierMetrics, TierStatus};
 use crate::object::{ObjectOp, OpMetrics};
-use crate::write::PrometheusText;
+use crate::prometheus::{Family, Kind, PrometheusText};
 
 /// Name, help and value. A name that ends in `_total` is that of a counter, any other that
 /// of a gauge.
@@ -11,16 +11,20 @@ type Figure = (&'static str, &'static str, f64);
 impl TierStatus {
     /// Prometheus text, every line labelled with the stream.
     pub fn to_prometheus(&self, stream: &str) -> String {
-        let mut text = PrometheusText::new(stream);
-        add(&mut text, self.figures());
+        let mut text = PrometheusText::of_stream(stream);
+        self.add_to(&mut text);
+        text.finish()
+    }
+
+    pub(crate) fn add_to(&self, text: &mut PrometheusText) {
+        add(text, self.figures());
         let limit = self.warm_bytes_max;
-        add(&mut text, limit.map(|max| ("warm_bytes_max", "Limit of all streams.", max as f64)));
+        add(text, limit.map(|max| ("warm_bytes_max", "Limit of all streams.", max as f64)));
         if let Some(cold) = &self.cold {
-            add(&mut text, cold.figures(&self.metrics));
-            add(&mut text, cold.down_since());
-            cold.add_requests(&mut text);
+            add(text, cold.figures(&self.metrics));
+            add(text, cold.down_since());
+            cold.add_requests(text);
         }
-        text.out
     }
 
     fn figures(&self) -> impl Iterator<Item = Figure> {
@@ -108,10 +112,9 @@ impl ColdStatus {
             ("object_seconds_total", "Time spent waiting.", |op| op.elapsed_ns as f64 / 1e9),
         ];
         for (name, help, value) in kinds {
-            let name = add_family(text, name, help);
+            let mut family = family(text, name, help);
             for op in ObjectOp::ALL {
-                let value = value(&self.requests.op(op)).to_string();
-                text.sample(&name, &[("op", op.name())], &value);
+                family.sample("", &[("op", op.name())], value(&self.requests.op(op)));
             }
         }
     }
@@ -119,19 +122,16 @@ impl ColdStatus {
 
 fn add(text: &mut PrometheusText, figures: impl IntoIterator<Item = Figure>) {
     for (name, help, value) in figures {
-        let name = add_family(text, name, help);
-        text.sample(&name, &[], &value.to_string());
+        family(text, name, help).sample("", &[], value);
     }
 }
 
-/// Says what the following samples are, and the name for them.
-fn add_family(text: &mut PrometheusText, name: &str, help: &str) -> String {
+fn family<'a>(text: &'a mut PrometheusText, name: &str, help: &str) -> Family<'a> {
     let name = format!("tier_{name}");
     match name.strip_suffix("_total") {
-        Some(counter) => text.family(counter, "counter", help),
-        None => text.family(&name, "gauge", help),
+        Some(counter) => text.family(counter, Kind::Counter, help),
+        None => text.family(&name, Kind::Gauge, help),
     }
-    name
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A machine and a bucket together: power cuts at any call of either, local tiers that
 //! are lost, requests that fail before or after they were carried out.
 
-use super::Rng;
+use fastrand::Rng;
+
 use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::SegmentId;
@@ -21,13 +22,13 @@ fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
 }
 
 fn explore(seed: u64) -> Result<(), String> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::with_seed(seed);
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let mut promise = Promise::default();
     let world = open(&sim, &bucket).map_err(|e| e.to_string())?;
     tie(&sim, &bucket);
-    match rng.below(3) {
+    match rng.u64(..3) {
         0 => bucket.fail_when(|call| match call.index % 11 {
             3 => Some(BucketFault::Before(ObjectErrorKind::Unavailable)),
             7 => Some(BucketFault::After(ObjectErrorKind::Timeout)),
@@ -40,13 +41,13 @@ fn explore(seed: u64) -> Result<(), String> {
         }),
         _ => {}
     }
-    match rng.below(4) {
-        0 => sim.crash_at(sim.calls() + rng.below(900)),
-        1 => sim.crash_after(sim.calls() + rng.below(900)),
-        2 => bucket.crash_at(rng.below(60)),
-        _ => bucket.crash_after(rng.below(60)),
+    match rng.u64(..4) {
+        0 => sim.crash_at(sim.calls() + rng.u64(..900)),
+        1 => sim.crash_after(sim.calls() + rng.u64(..900)),
+        2 => bucket.crash_at(rng.u64(..60)),
+        _ => bucket.crash_after(rng.u64(..60)),
     }
-    for _ in 0..100 + rng.below(500) {
+    for _ in 0..100 + rng.u64(..500) {
         let result = world.step(&mut rng, &mut promise);
         if world.is_dead() {
             break;
@@ -57,7 +58,7 @@ fn explore(seed: u64) -> Result<(), String> {
     let image = sim.take_crash().unwrap_or_else(|| sim.image());
     drop(world);
     for outcome in 0..3 {
-        let choice = if outcome == 0 { 0 } else { rng.below(1_000_000) };
+        let choice = if outcome == 0 { 0 } else { rng.u64(..1_000_000) };
         let disk = image.materialize(choice, &CrashOptions::default());
         check_outcome(&disk, &bucket.image(), promise.clone(), &mut rng)
             .map_err(|e| format!("outcome {choice}: {e}"))?;
@@ -76,13 +77,13 @@ fn check_outcome(
     mut promise: Promise,
     rng: &mut Rng,
 ) -> Result<(), String> {
-    if rng.below(3) == 0 {
+    if rng.u64(..3) == 0 {
         // What only repeats what the bucket knows.
-        lose(disk, [&["cold"][..], &["manifest"], &["cold", "manifest"]][rng.below(3) as usize]);
+        lose(disk, [&["cold"][..], &["manifest"], &["cold", "manifest"]][rng.usize(..3)]);
     }
-    if rng.below(3) == 0 {
+    if rng.u64(..3) == 0 {
         // The power went in the middle of a large object.
-        let segment_id = SegmentId::from_u64(rng.below(9));
+        let segment_id = SegmentId::from_u64(rng.u64(..9));
         let objects = bucket.objects();
         let stream = objects.keys().find_map(|key| key.strip_suffix("/stream"));
         if let Some(stream) = stream {
@@ -126,7 +127,7 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket).unwrap();
-    let (mut rng, mut promise) = (Rng(11), Promise::default());
+    let (mut rng, mut promise) = (Rng::with_seed(11), Promise::default());
     let mut settled = 0;
     for step in 0..3_000 {
         if step % 300 == 100 {
@@ -137,7 +138,7 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
         }
         world.step(&mut rng, &mut promise).unwrap();
         world.note(&mut promise);
-        if rng.below(10) == 0 && step % 300 < 100 {
+        if rng.u64(..10) == 0 && step % 300 < 100 {
             sim.clock().advance_ms(100);
             world.coordinator.settle();
             world.coordinator.settle_cold();
@@ -163,13 +164,13 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
         let (sim, bucket) = (SimStorage::new(), SimBucket::new());
         sim.clock().set_step_ns(1_000);
         let world = open(&sim, &bucket).unwrap();
-        let (mut rng, mut promise) = (Rng(seed), Promise::default());
+        let (mut rng, mut promise) = (Rng::with_seed(seed), Promise::default());
         for _ in 0..150 {
             world.step(&mut rng, &mut promise).unwrap();
         }
         world.stream.flush_in_background().unwrap();
         let end = world.stream.durable.count();
-        sim.set_capacity_len(Some(sim.used_len() + rng.below(60_000)));
+        sim.set_capacity_len(Some(sim.used_len() + rng.u64(..60_000)));
         for _ in 0..20 {
             sim.clock().advance_ms(20);
             world.coordinator.plan().into_iter().for_each(|job| job.run());
@@ -207,7 +208,7 @@ fn the_last_copy_stays_in_every_tier() {
     let world = open(&sim, &bucket).unwrap();
     let stream = &world.stream;
     let mut promise = Promise::default();
-    let mut rng = Rng(3);
+    let mut rng = Rng::with_seed(3);
     while stream.store().table().snapshot().iter().filter(|e| e.sealed_info().is_some()).count() < 2
     {
         world.append(&mut rng, &mut promise).unwrap();
@@ -233,7 +234,7 @@ fn the_last_copy_stays_in_every_tier() {
 
 /// Seals segments until there are two.
 fn seal_two(world: &World, promise: &mut Promise) {
-    let mut rng = Rng(3);
+    let mut rng = Rng::with_seed(3);
     let sealed = || {
         world.stream.store().table().snapshot().into_iter().filter(|e| e.sealed_info().is_some())
     };

@@ -12,6 +12,8 @@ mod writers;
 
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use super::activation::Priority;
 use super::config::{AdmissionPolicy, TierConfig};
 use super::coordinator::Coordinator;
@@ -26,15 +28,6 @@ use crate::write::{AppendOptions, FlushConfig};
 const SEGMENT: u64 = 64 << 10;
 const HOT_BYTES: u64 = 10 * SEGMENT;
 const OWN_BYTES: u64 = 4 * SEGMENT;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
 
 struct Load {
     stream: Arc<Stream>,
@@ -61,7 +54,7 @@ impl Load {
     }
 
     fn append(&mut self, rng: &mut Rng) -> bool {
-        let payload = vec![self.payloads.len() as u8; 200 + rng.below(9_000) as usize];
+        let payload = vec![self.payloads.len() as u8; 200 + rng.usize(..9_000)];
         match self.stream.append_now(&payload, &AppendOptions::default()) {
             Ok(_) => self.payloads.push(payload),
             Err(AofError::WouldBlock(_)) => {
@@ -79,7 +72,7 @@ impl Load {
         let sealed = self.stream.store().table().snapshot().into_iter();
         let ids: Vec<_> =
             sealed.filter(|e| e.sealed_info().is_some()).map(|e| e.meta.segment_id).collect();
-        (!ids.is_empty()).then(|| ids[rng.below(ids.len() as u64) as usize])
+        (!ids.is_empty()).then(|| ids[rng.usize(..ids.len())])
     }
 
     fn check_record(&self, rng: &mut Rng) {
@@ -87,7 +80,7 @@ impl Load {
         if durable == 0 {
             return;
         }
-        let offset = rng.below(durable);
+        let offset = rng.u64(..durable);
         let source = Arc::clone(&self.stream) as Arc<dyn crate::read::Source>;
         let record =
             crate::read::read_offset(source, offset, crate::read::Visibility::Durable).unwrap();
@@ -112,12 +105,12 @@ fn budgets_hold_at_every_step_of_a_long_day() {
         Load::open(&sim, &coordinator, "limited", Some(OWN_BYTES)),
         Load::open(&sim, &coordinator, "quiet", None),
     ];
-    let mut rng = Rng(7);
+    let mut rng = Rng::with_seed(7);
     let mut refusals = 0;
     for step in 0..4_000 {
-        let which = [0, 0, 0, 1, 1, 2][rng.below(6) as usize];
+        let which = [0, 0, 0, 1, 1, 2][rng.usize(..6)];
         let load = &mut loads[which];
-        match rng.below(20) {
+        match rng.u64(..20) {
             0..13 => refusals += u64::from(!load.append(&mut rng)),
             13 => load.stream.flush_in_background().unwrap(),
             14 => drop(load.stream.finalize_step().unwrap()),

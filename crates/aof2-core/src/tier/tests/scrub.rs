@@ -10,7 +10,8 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Rng;
+use fastrand::Rng;
+
 use super::world::{Promise, ROOT, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::check::{ScrubOptions, ScrubOutcome, ScrubReport, scrub_now};
 use crate::error::AofError;
@@ -145,8 +146,8 @@ impl Subject {
         sim.clock().set_step_ns(1_000);
         let world = open(&sim, &bucket, false).map_err(|e| e.to_string())?;
         let mut promise = Promise::default();
-        let sealed_count = 3 + rng.below(3) as usize;
-        let archived_count = rng.below(sealed_count as u64 + 1) as usize;
+        let sealed_count = 3 + rng.usize(..3);
+        let archived_count = rng.usize(..=sealed_count);
         while world.sealed().len() < sealed_count {
             world.append(rng, &mut promise).map_err(|e| e.to_string())?;
             world.stream.flush_in_background().map_err(|e| e.to_string())?;
@@ -162,7 +163,7 @@ impl Subject {
         }
         world.note(&mut promise);
         let segments = world.sealed().iter().map(|entry| Known::of(entry)).collect();
-        let is_tight = rng.below(2) == 0;
+        let is_tight = rng.bool();
         Ok(Self { is_tight, disk: sim.image(), bucket: bucket.image(), promise, segments })
     }
 
@@ -171,8 +172,8 @@ impl Subject {
         let spare = self.segments.iter().filter(|known| known.copies.len() > 1);
         let chosen = spare.filter_map(|known| {
             let tiers: Vec<Residency> = known.copies.iter().copied().collect();
-            let tier = tiers[rng.below(tiers.len() as u64) as usize];
-            (rng.below(3) > 0).then(|| (known.clone(), tier))
+            let tier = tiers[rng.usize(..tiers.len())];
+            (rng.u64(..3) > 0).then(|| (known.clone(), tier))
         });
         chosen.collect()
     }
@@ -181,11 +182,11 @@ impl Subject {
 /// Gives a segment the copies that chance says.
 fn spread(world: &World, entry: &SegmentEntry, rng: &mut Rng) -> Result<(), AofError> {
     let (stream, id) = (&world.stream, entry.meta.segment_id);
-    if entry.away_copies().cold.is_none() && rng.below(3) > 0 {
+    if entry.away_copies().cold.is_none() && rng.u64(..3) > 0 {
         stream.store().apply(&Change::Compress(id))?;
     }
     let is_archived = entry.away_copies().cold.is_some();
-    match rng.below(5) {
+    match rng.u64(..5) {
         0 if !entry.away_copies().is_empty() => {
             stream.store().apply(&Change::Evict(id, Residency::Hot)).map(drop)
         }
@@ -211,17 +212,17 @@ enum Harm {
 
 impl Harm {
     fn pick(of: &[Self], rng: &mut Rng) -> Self {
-        of[rng.below(of.len() as u64) as usize]
+        of[rng.usize(..of.len())]
     }
 
     /// The bytes afterwards, if there are any. A bit changes in this place.
     fn apply(self, mut bytes: Vec<u8>, place: Range<usize>, rng: &mut Rng) -> Option<Vec<u8>> {
         match self {
             Self::Flip => {
-                let at = place.start + rng.below(place.len() as u64) as usize;
-                bytes[at] ^= 1 << rng.below(8);
+                let at = place.start + rng.usize(..place.len());
+                bytes[at] ^= 1 << rng.u64(..8);
             }
-            Self::Cut => bytes.truncate(rng.below(bytes.len() as u64) as usize),
+            Self::Cut => bytes.truncate(rng.usize(..bytes.len())),
             Self::Lost => return None,
         }
         Some(bytes)
@@ -243,7 +244,7 @@ fn harm_file(
     let (used, len) = (known.info.durable_bytes as usize, bytes.len());
     let changed = match tier {
         Residency::Hot => {
-            let place = match rng.below(3) {
+            let place = match rng.u64(..3) {
                 0 => len - SEGMENT_FOOTER_LEN..len,
                 _ => 0..used,
             };
@@ -292,23 +293,23 @@ struct Tally {
 /// The power goes at some call from now on, if there are so many.
 fn cut(sim: &SimStorage, bucket: &SimBucket, rng: &mut Rng) {
     tie(sim, bucket);
-    match rng.below(4) {
-        0 => sim.crash_at(sim.calls() + rng.below(250)),
-        1 => sim.crash_after(sim.calls() + rng.below(250)),
-        2 => bucket.crash_at(bucket.calls() + rng.below(30)),
-        _ => bucket.crash_after(bucket.calls() + rng.below(30)),
+    match rng.u64(..4) {
+        0 => sim.crash_at(sim.calls() + rng.u64(..250)),
+        1 => sim.crash_after(sim.calls() + rng.u64(..250)),
+        2 => bucket.crash_at(bucket.calls() + rng.u64(..30)),
+        _ => bucket.crash_after(bucket.calls() + rng.u64(..30)),
     }
 }
 
 /// Scrubs until the power goes, if it does.
 fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
     // The tiers may come first, and meet the damage before it is known.
-    for _ in 0..rng.below(3) {
+    for _ in 0..rng.u64(..3) {
         if !world.is_dead() {
             world.tend();
         }
     }
-    if rng.below(2) == 0 {
+    if rng.bool() {
         world.scrub_in_background();
     } else {
         let scrubbed = world.scrub();
@@ -333,7 +334,7 @@ struct AfterCut {
 }
 
 fn explore(seed: u64, tally: &mut Tally) -> Result<(), String> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::with_seed(seed);
     let subject = Subject::make(&mut rng).map_err(|e| format!("making it: {e}"))?;
     for round in 0..3 {
         let (sim, bucket) = (subject.disk.after_kill(), subject.bucket.image());
@@ -344,7 +345,7 @@ fn explore(seed: u64, tally: &mut Tally) -> Result<(), String> {
             .map_err(|e| format!("round {round}, {told:?}: {e}"))?;
         tally.cuts += u64::from(sim.is_crashed());
         for outcome in 0..2 {
-            let choice = if outcome == 0 { 0 } else { rng.below(1_000_000) };
+            let choice = if outcome == 0 { 0 } else { rng.u64(..1_000_000) };
             check_outcome(&left, choice, &subject, &mut rng, tally)
                 .map_err(|e| format!("round {round}, {told:?}, outcome {choice}: {e}"))?;
         }
@@ -366,7 +367,7 @@ impl Subject {
         victims: &[(Known, Residency)],
         rng: &mut Rng,
     ) -> Result<AfterCut, String> {
-        let is_open = rng.below(2) == 0;
+        let is_open = rng.bool();
         let mut world = match is_open {
             true => Some(self.open(sim, bucket).map_err(|e| format!("open: {e}"))?),
             false => None,
@@ -404,9 +405,9 @@ fn check_outcome(
     let mut disk = left.disk.materialize(choice, &CrashOptions::default());
     let mut bucket = left.bucket.image();
     no_other_damage(&disk, &subject.segments, &left.harmed)?;
-    if rng.below(3) == 0 {
+    if rng.u64(..3) == 0 {
         let again = subject.scrub_damaged(&disk, &bucket, &[], rng)?;
-        disk = again.disk.materialize(rng.below(1_000_000), &CrashOptions::default());
+        disk = again.disk.materialize(rng.u64(..1_000_000), &CrashOptions::default());
         bucket = again.bucket;
         no_other_damage(&disk, &subject.segments, &left.harmed)
             .map_err(|e| format!("cut again: {e}"))?;
@@ -414,7 +415,7 @@ fn check_outcome(
     let mut promise = subject.promise.clone();
     let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
     reads_nothing_wrong(&world, &promise)?;
-    for _ in 0..rng.below(4) {
+    for _ in 0..rng.u64(..4) {
         world.tend();
     }
     let damaged = still_there(&world, &left.harmed);
@@ -577,7 +578,7 @@ fn the_only_copy_of_a_segment_stays_however_damaged() {
 }
 
 fn scrub_only_copies(seed: u64) -> Result<u64, String> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut subject = Subject::make(&mut rng)?;
     subject.is_tight = false;
     let (sim, bucket) = (subject.disk.after_kill(), subject.bucket.image());
@@ -588,7 +589,7 @@ fn scrub_only_copies(seed: u64) -> Result<u64, String> {
     }
     let before: Vec<_> = alone.iter().map(|known| copies_of(&sim, &bucket, known)).collect();
     let left = subject.scrub_damaged(&sim, &bucket, &[], &mut rng)?;
-    let disk = left.disk.materialize(rng.below(1_000_000), &CrashOptions::default());
+    let disk = left.disk.materialize(rng.u64(..1_000_000), &CrashOptions::default());
     let bucket = left.bucket;
     let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
     let report = world.scrub().map_err(|e| format!("scrub: {e}"))?;
@@ -638,7 +639,7 @@ fn a_file_whose_index_changed_does_not_become_the_archive() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket, false).unwrap();
-    let (mut promise, mut rng) = (Promise::default(), Rng(3));
+    let (mut promise, mut rng) = (Promise::default(), Rng::with_seed(3));
     while world.sealed().is_empty() {
         world.append(&mut rng, &mut promise).unwrap();
         world.stream.flush_in_background().unwrap();
@@ -668,7 +669,7 @@ fn a_damaged_object_is_deleted_wherever_the_cut_comes() {
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket, false).unwrap();
     let mut promise = Promise::default();
-    world.append(&mut Rng(3), &mut promise).unwrap();
+    world.append(&mut Rng::with_seed(3), &mut promise).unwrap();
     world.settle().unwrap();
     let id = world.sealed()[0].meta.segment_id;
     let key = keys_of(&bucket, id).pop().unwrap();

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Rng;
+use fastrand::Rng;
+
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
@@ -125,15 +126,15 @@ impl World {
 
     pub(super) fn step(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
         let stream = &self.stream;
-        match rng.below(20) {
+        match rng.u64(..20) {
             0..7 => self.append(rng, promise)?,
             7 => stream.flush_in_background()?,
             8 => drop(stream.finalize_step()?),
             9 => drop(stream.start_seal(false)?),
             10 => drop(stream.store().tend_manifest()),
             11 => self.sim.clock().advance_ms(20),
-            12 if rng.below(4) == 0 => {
-                let before_offset = rng.below(promise.durable + 1);
+            12 if rng.u64(..4) == 0 => {
+                let before_offset = rng.u64(..=promise.durable);
                 promise.trimmed = promise.trimmed.max(before_offset);
                 let before_offset = Some(before_offset);
                 stream.apply_retention(&RetentionPolicy { before_offset, ..Default::default() })?;
@@ -145,18 +146,18 @@ impl World {
                     .map(|e| e.meta.segment_id)
                     .collect();
                 if !ids.is_empty() {
-                    let id = ids[rng.below(ids.len() as u64) as usize];
+                    let id = ids[rng.usize(..ids.len())];
                     // The bucket may be out of reach for a moment.
                     let _ = stream.store().apply(&Change::Hydrate(id));
                 }
             }
             14..17 => {
                 let jobs = self.coordinator.plan();
-                jobs.into_iter().take(1 + rng.below(3) as usize).for_each(|job| job.run());
+                jobs.into_iter().take(1 + rng.usize(..3)).for_each(|job| job.run());
             }
             _ => {
                 let jobs = self.coordinator.plan_cold();
-                jobs.into_iter().take(1 + rng.below(3) as usize).for_each(|job| job.run());
+                jobs.into_iter().take(1 + rng.usize(..3)).for_each(|job| job.run());
             }
         }
         Ok(())
@@ -164,7 +165,7 @@ impl World {
 
     pub(super) fn append(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
         let fill = promise.payloads.len();
-        let len = 200 + rng.below(14_000) as usize;
+        let len = 200 + rng.usize(..14_000);
         let payload: Vec<u8> = (0..len).map(|i| (fill * 31 + i / 40) as u8).collect();
         match self.stream.append_now(&payload, &AppendOptions::default()) {
             Ok(_) => promise.payloads.push(payload),

@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use fastrand::Rng;
 use parking_lot::Mutex;
 
-use super::Rng;
 use super::world::{SEGMENT, World, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::WriterKey;
@@ -56,7 +56,7 @@ struct Scene {
 }
 
 fn roll(scene: &Scene, n: u64) -> u64 {
-    scene.rng.lock().below(n)
+    scene.rng.lock().u64(..n)
 }
 
 impl Scene {
@@ -64,7 +64,7 @@ impl Scene {
         let scene = Arc::new(Self {
             bucket: SimBucket::new(),
             machines: Default::default(),
-            rng: Mutex::new(Rng(seed)),
+            rng: Mutex::new(Rng::with_seed(seed)),
             history: Mutex::default(),
             failure: Mutex::default(),
             disks: Mutex::new(seed << 8),

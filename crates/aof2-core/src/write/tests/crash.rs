@@ -1,7 +1,9 @@
 //! Crashes at every call, in every flavour, and crashes of the recovery itself.
 
+use fastrand::Rng;
+
 use super::driver::Driver;
-use super::model::{Model, Rng};
+use super::model::Model;
 use crate::format::SegmentFormat;
 use crate::io::sim::{CrashImage, CrashOptions, SimStorage};
 use crate::manifest::ManifestMode;
@@ -29,19 +31,19 @@ pub(super) fn explore(first_seed: u64, states: u64) -> Result<u64, String> {
 
 /// One random history, cut at a random call; then many outcomes of that cut.
 fn explore_one(seed: u64, format: SegmentFormat) -> Result<u64, String> {
-    let mut rng = Rng::new(seed ^ 0xC0FFEE);
+    let mut rng = Rng::with_seed(seed ^ 0xC0FFEE);
     let mut driver = Driver::new(seed, format);
-    let cut = 20 + rng.below(450);
-    match rng.chance(2) {
+    let cut = 20 + rng.u64(..450);
+    match rng.bool() {
         true => driver.sim.crash_at(cut),
         false => driver.sim.crash_after(cut),
     }
-    driver.run(40 + rng.below(160) as usize)?;
+    driver.run(40 + rng.usize(..160))?;
     let model = driver.model.clone();
     let image = driver.sim.take_crash().unwrap_or_else(|| driver.sim.image());
     drop(driver);
     for outcome in 0..SEEDS_PER_CRASH {
-        let choice = if outcome < 4 { outcome } else { 4 + rng.next() % 1_000_000 };
+        let choice = if outcome < 4 { outcome } else { 4 + rng.u64(..1_000_000) };
         check_outcome(&image, choice, &model, &mut rng, format)
             .map_err(|e| format!("cut at call {cut}, outcome {choice}: {e}"))?;
     }
@@ -61,17 +63,17 @@ fn check_outcome(
         model.check_reader(std::sync::Arc::new(sim.clone()), crate::write::tests::driver::ROOT)?;
     // A reader elsewhere has shown these to somebody.
     let mut model = Model { acked: model.acked.max(seen), ..model.clone() };
-    if rng.chance(2) {
+    if rng.bool() {
         sim = crash_recovery(sim, &mut model, rng, format)?;
     }
     let lost_from = model.records.clone();
-    let mut driver = Driver::resume(sim, model, rng.next(), format);
+    let mut driver = Driver::resume(sim, model, rng.u64(..), format);
     driver.open_and_check()?;
     write_over(&mut driver, &lost_from)?;
     let kept = driver.model.records.len();
     driver.run(12)?;
     // Whatever happened after recovery must survive the next cut as well.
-    let second = driver.sim.image().materialize(rng.below(1_000), &options);
+    let second = driver.sim.image().materialize(rng.u64(..1_000), &options);
     let mut again = Driver::resume(second, driver.model.clone(), 0, format);
     drop(driver);
     again.open_and_check().map_err(|e| format!("second crash, after {kept} records: {e}"))
@@ -95,10 +97,10 @@ fn crash_recovery(
     rng: &mut Rng,
     format: SegmentFormat,
 ) -> Result<SimStorage, String> {
-    for _ in 0..1 + rng.below(2) {
-        match rng.chance(2) {
-            true => sim.crash_at(rng.below(60)),
-            false => sim.crash_after(rng.below(60)),
+    for _ in 0..1 + rng.u64(..2) {
+        match rng.bool() {
+            true => sim.crash_at(rng.u64(..60)),
+            false => sim.crash_after(rng.u64(..60)),
         }
         let opened = crate::write::tests::driver::open_with(&sim, format, ManifestMode::Enabled);
         if let Ok(stream) = &opened {
@@ -109,7 +111,7 @@ fn crash_recovery(
         }
         drop(opened);
         let image = sim.take_crash().unwrap_or_else(|| sim.image());
-        sim = image.materialize(rng.below(1_000), &CrashOptions::default());
+        sim = image.materialize(rng.u64(..1_000), &CrashOptions::default());
     }
     Ok(sim)
 }

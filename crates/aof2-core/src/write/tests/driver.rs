@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::model::{Model, Rng};
+use fastrand::Rng;
+
+use super::model::Model;
 use crate::error::AofError;
 use crate::format::SegmentFormat;
 use crate::io::Storage;
@@ -69,12 +71,12 @@ impl Driver {
     pub(super) fn new(seed: u64, format: SegmentFormat) -> Self {
         let sim = SimStorage::new();
         sim.clock().set_step_ns(1_000);
-        Self { sim, stream: None, model: Model::default(), format, rng: Rng::new(seed) }
+        Self { sim, stream: None, model: Model::default(), format, rng: Rng::with_seed(seed) }
     }
 
     /// Continues on a machine that came up after a crash.
     pub(super) fn resume(sim: SimStorage, model: Model, seed: u64, format: SegmentFormat) -> Self {
-        Self { sim, stream: None, model, format, rng: Rng::new(seed) }
+        Self { sim, stream: None, model, format, rng: Rng::with_seed(seed) }
     }
 
     /// Opens the log and compares everything in it with the model.
@@ -110,7 +112,7 @@ impl Driver {
 
     /// On most of the time, so that it also meets what happened without it.
     fn manifest_mode(&mut self) -> ManifestMode {
-        match self.rng.below(4) {
+        match self.rng.u64(..4) {
             0 => ManifestMode::Disabled,
             1 => ManifestMode::Shadow,
             _ => ManifestMode::Enabled,
@@ -143,7 +145,7 @@ impl Driver {
 
     fn step(&mut self) -> Result<(), String> {
         let Some(stream) = self.stream.clone() else { return self.open_and_check() };
-        match self.rng.below(100) {
+        match self.rng.u64(..100) {
             0..40 => self.append(&stream),
             40..45 => self.move_segment(&stream),
             45..55 => self.append_batch(&stream),
@@ -152,13 +154,13 @@ impl Driver {
             70..78 => stream.prepare_step().map(|_| ()).map_err(|e| e.to_string()),
             78..88 => stream.finalize_step().map(|_| ()).map_err(|e| e.to_string()),
             88..90 => stream.start_seal(false).map(|_| ()).map_err(|e| e.to_string()),
-            90..93 => self.sim.writeback(self.rng.next()).map_err(|e| e.to_string()),
+            90..93 => self.sim.writeback(self.rng.u64(..)).map_err(|e| e.to_string()),
             93 => self.trim(&stream),
             94 => {
                 self.sim.clock().advance_ms(70_000);
                 Ok(())
             }
-            95 => match self.rng.below(4) {
+            95 => match self.rng.u64(..4) {
                 0 => self.close(),
                 1 => {
                     let mode = self.manifest_mode();
@@ -176,17 +178,17 @@ impl Driver {
     }
 
     fn len(&mut self) -> usize {
-        match self.rng.below(10) {
-            0 => 1 + self.rng.below(30) as usize,
+        match self.rng.u64(..10) {
+            0 => 1 + self.rng.usize(..30),
             1 => 20_000 + self.large(),
-            2..5 => 3_000 + self.rng.below(5_000) as usize,
-            _ => 40 + self.rng.below(900) as usize,
+            2..5 => 3_000 + self.rng.usize(..5_000),
+            _ => 40 + self.rng.usize(..900),
         }
     }
 
     fn large(&mut self) -> usize {
-        let most = if self.rng.chance(4) { 120_000 } else { 20_000 };
-        self.rng.below(most) as usize
+        let most = if self.rng.u64(..4) == 0 { 120_000 } else { 20_000 };
+        self.rng.usize(..most)
     }
 
     fn append(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
@@ -216,7 +218,7 @@ impl Driver {
     }
 
     fn append_batch(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
-        let count = 1 + self.rng.below(12) as usize;
+        let count = 1 + self.rng.usize(..12);
         let first = self.model.records.len();
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         for _ in 0..count {
@@ -241,7 +243,7 @@ impl Driver {
 
     /// What the background workers would do about a refused append.
     fn unblock(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
-        let work = match self.rng.below(3) {
+        let work = match self.rng.u64(..3) {
             0 => stream.prepare_step().map(|_| ()),
             1 => stream.finalize_step().map(|_| ()),
             _ => stream.flush_in_background(),
@@ -258,7 +260,7 @@ impl Driver {
     }
 
     fn trim(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
-        let before_offset = self.rng.below(self.model.acked + 1);
+        let before_offset = self.rng.u64(..=self.model.acked);
         self.model.trimmed = self.model.trimmed.max(before_offset);
         let policy =
             RetentionPolicy { before_offset: Some(before_offset), ..RetentionPolicy::default() };
@@ -273,9 +275,9 @@ impl Driver {
         if ids.is_empty() {
             return Ok(());
         }
-        let id = ids[self.rng.below(ids.len() as u64) as usize];
+        let id = ids[self.rng.usize(..ids.len())];
         stream.store().set_compression(ArtifactOptions { level: 1, frame_bytes: 4 << 10 });
-        let moved = match self.rng.below(4) {
+        let moved = match self.rng.u64(..4) {
             0 => stream.store().apply(&Change::Compress(id)),
             1 => stream.store().apply(&Change::Hydrate(id)),
             _ => stream
@@ -310,7 +312,7 @@ impl Driver {
     }
 
     fn read_back(&mut self, stream: &Arc<Stream>) -> Result<(), String> {
-        let visibility = match self.rng.chance(2) {
+        let visibility = match self.rng.bool() {
             true => Visibility::Durable,
             false => Visibility::Appended,
         };

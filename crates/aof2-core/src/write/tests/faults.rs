@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use super::driver::{Driver, config, open};
-use super::model::Rng;
 use crate::error::{AofError, BackpressureKind};
 use crate::format::SegmentFormat;
 use crate::io::Storage;
@@ -17,14 +18,14 @@ use crate::write::stream::{AppendOptions, Stream};
 /// refuses clearly, and after reopening every promise holds, on this machine and
 /// after a power cut.
 pub(super) fn survive_one_fault(seed: u64) -> Result<(), String> {
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut driver = Driver::new(seed, SegmentFormat::Full);
-    let fault = match rng.below(3) {
+    let fault = match rng.u64(..3) {
         0 => Fault::Os(5),
         1 => Fault::Os(28),
         _ => Fault::Short,
     };
-    driver.sim.fail_at(30 + rng.below(300), fault);
+    driver.sim.fail_at(30 + rng.u64(..300), fault);
     let outcome = driver.run(120);
     if let Err(message) = &outcome {
         let typed = ["failed (", "refused until", "injected", "No space", "os error"];

@@ -3,34 +3,10 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use crate::io::Storage;
 use crate::read::{AofReader, Record, Scan, ScanOptions};
-
-/// Deterministic randomness, so that a failing seed fails again.
-#[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-
-    pub(super) fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
@@ -47,10 +23,10 @@ impl Model {
     /// A payload unlike any other, so that a stale record never looks like a new one.
     pub(super) fn payload(&self, len: usize) -> Vec<u8> {
         let tag = self.records.len() as u64 * 1_000 + self.incarnation;
-        let mut rng = Rng::new(tag);
+        let mut rng = Rng::with_seed(tag);
         let mut bytes: Vec<u8> = tag.to_le_bytes().to_vec();
         while bytes.len() < len {
-            bytes.extend(rng.next().to_le_bytes());
+            bytes.extend(rng.u64(..).to_le_bytes());
         }
         bytes.truncate(len.max(1));
         bytes

@@ -54,15 +54,9 @@ pub(super) struct Fixture {
 
 /// Bytes that compress or do not.
 pub(super) fn payload(seed: u64, len: usize, is_random: bool) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
+    let mut rng = fastrand::Rng::with_seed(seed);
     match is_random {
-        true => (0..len).map(|_| next()).collect(),
+        true => std::iter::repeat_with(|| rng.u8(..)).take(len).collect(),
         false => format!("record number {seed}, ").bytes().cycle().take(len).collect(),
     }
 }

@@ -24,6 +24,13 @@ pub fn wrong_value(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyEr
     PyValueError::new_err(format!("{name} must be {expected}, not {value}"))
 }
 
+/// A low and a high limit of which each may be left out: one alone moves the other's
+/// default out of its way.
+pub fn limits(low: Option<u64>, high: Option<u64>, defaults: (u64, u64)) -> (u64, u64) {
+    let low = low.unwrap_or(defaults.0.min(high.unwrap_or(u64::MAX)));
+    (low, high.unwrap_or(defaults.1.max(low)))
+}
+
 /// A whole number that fits `T`; anything with `__index__` but `bool`.
 pub fn unsigned<T>(name: &str, given: &Bound<'_, PyAny>) -> PyResult<T>
 where
@@ -79,6 +86,11 @@ pub fn text(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyResult<St
     text.to_cow()
         .map(Into::into)
         .map_err(|_| wrong_value(name, "text that can be written as UTF-8", given))
+}
+
+/// [`text`] of an argument that was given.
+pub fn text_if(name: &str, expected: &str, given: &Maybe<'_>) -> PyResult<Option<String>> {
+    given.as_ref().map(|given| text(name, expected, given)).transpose()
 }
 
 /// One of a few words.

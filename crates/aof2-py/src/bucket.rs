@@ -1,20 +1,17 @@
 //! `restore` and `archived`: logs in an object store, with nothing of them here.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 
 use aof2_core::{
-    AofError, AofReader, MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, Result,
+    AofReader, MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, Result,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::args::{self, Maybe};
-use crate::aside::Work;
 use crate::error::to_py;
 use crate::report::{Built, Fields, list, range};
-use crate::wait;
+use crate::wait::{self, Progress};
 
 /// The address of something in an object store, if that is what was given. A path object
 /// is a path.
@@ -35,33 +32,24 @@ pub fn url(given: &Bound<'_, PyAny>) -> PyResult<String> {
 
 /// An address as text. From a command line it is decoded as a path is, by the locale, and
 /// the keys of an object store are UTF-8.
-pub fn address(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+fn address(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     let wrong = || args::wrong_value(name, "text that can be written as UTF-8", given);
     let bytes: PathBuf = given.extract().map_err(|_| wrong())?;
     bytes.into_os_string().into_string().map_err(|_| wrong())
 }
 
-/// Does something that may take long in a thread, so that a signal need not wait for it.
-fn apart<T: Send + 'static>(
+/// Asks an object store, which may take long.
+fn asked<T: Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
+    ask: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let (done, outcome) = channel();
-    thread::Builder::new().name("aof2-bucket".into()).spawn(move || {
-        let _ = done.send(work());
-    })?;
-    let ended = wait::until(py, None, move |slice| match outcome.recv_timeout(slice) {
-        Ok(result) => result.map(Some),
-        Err(RecvTimeoutError::Timeout) => Ok(None),
-        Err(RecvTimeoutError::Disconnected) => Err(AofError::Cancelled),
-    })?;
-    ended.ok_or_else(|| to_py(AofError::Cancelled))
+    wait::left_alone(py, "aof2-bucket", ask, || ())?.map_err(to_py)
 }
 
 /// Opens a stream of an object store.
 pub fn open_url(py: Python<'_>, url: &str) -> PyResult<AofReader> {
     let url = url.to_owned();
-    apart(py, move || AofReader::open_url(&url))
+    asked(py, move || AofReader::open_url(&url))
 }
 
 /// The names of the streams that were archived below `s3://bucket/prefix`, in order. Each
@@ -71,7 +59,7 @@ pub fn open_url(py: Python<'_>, url: &str) -> PyResult<AofReader> {
 #[pyo3(text_signature = "(url)")]
 pub fn archived(py: Python<'_>, url: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let url = self::url(url)?;
-    let streams = apart(py, move || aof2_core::archived_streams(&url))?;
+    let streams = asked(py, move || aof2_core::archived_streams(&url))?;
     Ok(streams.into_iter().map(|stream| stream.name).collect())
 }
 
@@ -97,24 +85,23 @@ pub fn restore<'py>(
     progress: Maybe<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (url, target) = (self::url(url)?, args::path("target", target)?);
-    let options = RestoreOptions { download: args::flag_or("download", &download, true)? };
-    let callback = args::callable("progress", &progress)?;
-    let work = Work::start("aof2-restore", move |progress| {
-        aof2_core::restore(&url, &target, &options, progress)
+    let default = RestoreOptions::default();
+    let options =
+        RestoreOptions { download: args::flag_or("download", &download, default.download)? };
+    let progress = Progress::of(&progress, progress_of)?;
+    let report = wait::aside(py, "aof2-restore", &progress, move |report| {
+        aof2_core::restore(&url, &target, &options, report)
     })?;
-    let report = work.watch(py, |py, at| tell(py, callback.as_ref(), at))?;
-    restored(py, &report)
+    restored(py, &report.map_err(to_py)?)
 }
 
-fn tell(py: Python<'_>, callback: Option<&Py<PyAny>>, at: RestoreProgress) -> PyResult<()> {
-    let Some(callback) = callback else { return Ok(()) };
-    let progress = Fields::new(py)
+fn progress_of(py: Python<'_>, at: RestoreProgress) -> Built<'_> {
+    Fields::new(py)
         .set("segments_done", at.segments_done)?
         .set("segments_total", at.segments_total)?
         .set("bytes_done", at.bytes_done)?
         .set("bytes_total", at.bytes_total)?
-        .build("RestoreProgress")?;
-    callback.call1(py, (progress,)).map(drop)
+        .build("RestoreProgress")
 }
 
 fn restored<'py>(py: Python<'py>, report: &RestoreReport) -> Built<'py> {

@@ -6,36 +6,21 @@
 
 mod aof;
 mod args;
-mod arrow_in;
-mod arrow_out;
-mod arrow_rows;
-mod aside;
-mod batch;
-mod bridge;
+mod arrow;
+mod asyncio;
 mod bucket;
-mod config;
-mod coroutine;
 mod error;
-mod follow;
-mod id;
 mod log;
 mod manager;
 mod manifest;
-mod options;
 mod path;
-mod payload;
-mod pool;
-mod reader;
 mod record;
-mod records;
 mod report;
 mod scan;
 mod scrub;
-mod skips;
-mod source;
+mod sizes;
 mod tiers;
 mod time;
-mod turn;
 mod verify;
 mod wait;
 
@@ -49,27 +34,19 @@ mod _aof2 {
     #[pymodule_export]
     use crate::args::{is_address, refuse_address};
     #[pymodule_export]
-    use crate::arrow_in::AppendedArrow;
-    #[pymodule_export]
-    use crate::arrow_out::ArrowScan;
+    use crate::arrow::{AppendedArrow, ArrowScan};
     #[pymodule_export]
     use crate::bucket::{archived, restore};
     #[pymodule_export]
-    use crate::follow::Follow;
-    #[pymodule_export]
-    use crate::id::{RecordId, RecordIds};
-    #[pymodule_export]
-    use crate::log::ReadableLog;
+    use crate::log::{ReadableLog, Reader, open};
     #[pymodule_export]
     use crate::manager::AofManager;
     #[pymodule_export]
     use crate::manifest::ManifestFiles;
     #[pymodule_export]
-    use crate::reader::{Reader, open};
+    use crate::record::{Record, RecordId, RecordIds};
     #[pymodule_export]
-    use crate::record::Record;
-    #[pymodule_export]
-    use crate::scan::Scan;
+    use crate::scan::{Follow, Scan};
     #[pymodule_export]
     use crate::scrub::scrub;
     #[pymodule_export]

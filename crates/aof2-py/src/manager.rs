@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use crate::aof::Aof;
 use crate::args::{Maybe, unsigned_if};
 use crate::error::to_py;
-use crate::source::check_not_forked;
+use crate::log::check_not_forked;
 use crate::tiers::Tiers;
 
 /// Runs the background work of many logs on one set of threads. Without one, every log

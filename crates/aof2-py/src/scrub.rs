@@ -1,6 +1,6 @@
 //! `Aof.scrub`: every copy checked, damage healed; and `scrub`, of an address.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use aof2_core::{
     Aof, Residency, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
@@ -9,12 +9,13 @@ use aof2_core::{
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::args::{Maybe, callable, flag_or, text, unsigned_if, wrong_type, wrong_value};
-use crate::aside::Work;
+use crate::args::{Maybe, flag_or, text, unsigned_if, wrong_type, wrong_value};
 use crate::bucket;
+use crate::error::to_py;
 use crate::path::FsPath;
 use crate::report::{Built, Fields, list};
 use crate::tiers::explain;
+use crate::wait::{self, Progress};
 
 const TIERS: [(&str, Residency); 3] =
     [("hot", Residency::Hot), ("warm", Residency::Warm), ("cold", Residency::Cold)];
@@ -61,28 +62,9 @@ pub fn run<'py>(
     options: &ScrubOptions,
     progress: &Maybe<'py>,
 ) -> Built<'py> {
-    let callback = callable("progress", progress)?;
-    let mut raised = None;
-    let ended = py.detach(|| {
-        log.scrub(options, &mut |at| {
-            let told = Python::attach(|py| {
-                py.check_signals()?;
-                let Some(callback) = &callback else { return Ok(()) };
-                callback.call1(py, (progress_of(py, at)?,)).map(drop)
-            });
-            match told {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    raised = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })
-    });
-    match raised {
-        Some(error) => Err(error),
-        None => report(py, &ended.map_err(explain)?),
-    }
+    let progress = Progress::of(progress, progress_of)?;
+    let found = wait::here(py, &progress, |tell| log.scrub(options, &mut |at| tell(*at)))?;
+    report(py, &found.map_err(explain)?)
 }
 
 /// Reads every object of a log in an object store, `s3://bucket/prefix/name`, compares it
@@ -109,18 +91,14 @@ pub fn scrub<'py>(
     let url = bucket::url(url)?;
     let options = options(&None, &first_segment, &end_segment, &bytes_per_second, &None)?;
     let options = ScrubOptions { heal: false, ..options };
-    let callback = callable("progress", &progress)?;
-    let work = Work::start("aof2-scrub", move |progress| {
-        aof2_core::scrub_url(&url, &options, &mut |at| progress(*at))
+    let progress = Progress::of(&progress, progress_of)?;
+    let found = wait::aside(py, "aof2-scrub", &progress, move |tell| {
+        aof2_core::scrub_url(&url, &options, &mut |at| tell(*at))
     })?;
-    let found = work.watch(py, |py, at| {
-        let Some(callback) = &callback else { return Ok(()) };
-        callback.call1(py, (progress_of(py, &at)?,)).map(drop)
-    })?;
-    report(py, &found)
+    report(py, &found.map_err(to_py)?)
 }
 
-fn progress_of<'py>(py: Python<'py>, at: &ScrubProgress) -> Built<'py> {
+fn progress_of(py: Python<'_>, at: ScrubProgress) -> Built<'_> {
     Fields::new(py)
         .set("segment_id", at.segment_id)?
         .set("segments", at.segments)?

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aof2.spark.errors import InvalidOption
-from aof2.spark.options import option_names, parse_layout, parse_options
-from aof2.spark.positions import EARLIEST, LATEST, Position, Positions
+from aof2.spark.read.options import option_names, parse_layout, parse_options
+from aof2.spark.read.positions import EARLIEST, LATEST, Position, Positions
 from aof2.spark.values import parse_moment_ms, parse_size_bytes, parse_span_ms
 
 HALF_PAST = 1_769_853_600_000

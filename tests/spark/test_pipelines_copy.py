@@ -10,8 +10,8 @@ import pytest
 from aof2.spark import InvalidOption, pipelines
 from aof2.spark.pipelines.copy import _compare, _Pair, _Place, _publish, _Ready, _Staged
 from aof2.spark.pipelines.planning import find_wanted
-from aof2.spark.publish import TargetExists
-from aof2.spark.splits import Piece
+from aof2.spark.read.splits import Piece
+from aof2.spark.write.publish import TargetExists
 from pipelines_support import (
     Plain,
     assert_complete,

@@ -11,7 +11,7 @@ import pytest
 from aof2.spark import pipelines
 from aof2.spark.pipelines.planning import find_wanted
 from aof2.spark.pipelines.verify import _appended, _report, _verify_split
-from aof2.spark.splits import Piece, Split
+from aof2.spark.read.splits import Piece, Split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipelines_support import assert_complete, damage, place_of

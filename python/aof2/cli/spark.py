@@ -421,7 +421,7 @@ def _job(
     """Give a session and what shows progress; explain what fails inside."""
     settings = dict(_setting(text) for text in conf)
     with _explained():
-        from aof2.spark.arrival import require_spark
+        from aof2.spark.requirements import require_spark
 
         require_spark()
         if not master.startswith("sc://"):
@@ -446,7 +446,7 @@ def _setting(text: str) -> tuple[str, str]:
 def _explained() -> "Iterator[None]":
     """Say of errors of Spark what a person can do about them."""
     from aof2.spark.errors import InvalidOption, InvalidSchema, PackageMismatch
-    from aof2.spark.publish import TargetExists
+    from aof2.spark.write.publish import TargetExists
 
     try:
         yield

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from aof2.spark.open_logs import OPEN_LOGS
 from aof2.spark.pipelines.copy import _compare, _Pair
 from aof2.spark.pipelines.verify import _verify_split
-from aof2.spark.rdd import read_options
+from aof2.spark.read.options import read_options
 
 log, small = sys.argv[1:]
 KEPT: dict[str, aof2.Reader] = {}

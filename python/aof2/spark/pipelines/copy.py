@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aof2
+from aof2.spark.connect import is_connect
 from aof2.spark.errors import InvalidOption
 from aof2.spark.files import Files, make_directories
 from aof2.spark.open_logs import OPEN_LOGS
@@ -32,11 +33,11 @@ from aof2.spark.pipelines.offsets import ranges_in
 from aof2.spark.pipelines.planning import Wanted, find_wanted, text_of
 from aof2.spark.pipelines.progress import Progress, watching
 from aof2.spark.pipelines.reports import Report
-from aof2.spark.pipelines.sessions import is_connect, running
-from aof2.spark.publish import TargetExists
-from aof2.spark.schema import native_columns
-from aof2.spark.splits import Piece, Split
+from aof2.spark.pipelines.sessions import running
+from aof2.spark.read.schema import native_columns
+from aof2.spark.read.splits import Piece, Split
 from aof2.spark.streams import local_path
+from aof2.spark.write.publish import TargetExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aof2._types import EndLike, Format, StartLike, StrPath
-    from aof2.spark.options import ReadOptions
     from aof2.spark.pipelines.progress import Look, ProgressCallback
+    from aof2.spark.read.options import ReadOptions
 
 _COLUMNS = ("offset", "timestamp", "flags", "payload")
 
@@ -289,7 +290,7 @@ class _Staged:
 
 
 def _batches(piece: Piece, options: ReadOptions | None = None) -> Iterator[pa.RecordBatch]:
-    from aof2.spark.reading import HowToRead, SplitReader
+    from aof2.spark.read.split_reader import HowToRead, SplitReader
 
     how = HowToRead() if options is None else HowToRead.of(options)
     return iter(SplitReader(Split((piece,)), native_columns(_COLUMNS), how))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from aof2._types import StrPath
     from aof2.spark.pipelines.progress import ProgressCallback
-    from aof2.spark.splits import Piece, Split
+    from aof2.spark.read.splits import Piece, Split
 
 
 #: Bytes before the first record of a segment, and before the payload of a record; see

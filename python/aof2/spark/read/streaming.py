@@ -27,14 +27,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from aof2.spark.arrival import travelling
 from aof2.spark.errors import DataLoss
-from aof2.spark.limits import Patience, records_within, share_out
 from aof2.spark.open_logs import OPEN_LOGS
-from aof2.spark.options import parse_options
-from aof2.spark.ranges import StreamRange, after_data_loss, end_offset, offset_of, positions_of
-from aof2.spark.schema import Columns, query_columns
-from aof2.spark.splits import Split, SplitSize, plan, record_bytes_for, runs_of
+from aof2.spark.pickling import travelling
+from aof2.spark.read.limits import Patience, records_within, share_out
+from aof2.spark.read.options import parse_options
+from aof2.spark.read.ranges import StreamRange, after_data_loss, end_offset, offset_of, positions_of
+from aof2.spark.read.schema import Columns, query_columns
+from aof2.spark.read.splits import Split, SplitSize, plan, record_bytes_for, runs_of
 from aof2.spark.streams import Stream, find_streams
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from aof2.spark.options import ReadOptions
+    from aof2.spark.read.options import ReadOptions
 
 #: An offset by stream, or `LATEST_WORD` before it was looked up.
 Offsets = dict[str, Any]
@@ -141,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split."""
-        from aof2.spark.reading import HowToRead, SplitReader
+        from aof2.spark.read.split_reader import HowToRead, SplitReader
 
         split = partition.value or Split(())
         return iter(SplitReader(split, self._columns, HowToRead.of(self._options)))

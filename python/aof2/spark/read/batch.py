@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from aof2.spark.arrival import travelling
-from aof2.spark.options import parse_options
-from aof2.spark.ranges import batch_ranges
-from aof2.spark.schema import Columns, query_columns
-from aof2.spark.splits import Split, SplitSize, plan, record_bytes_for
+from aof2.spark.pickling import travelling
+from aof2.spark.read.options import parse_options
+from aof2.spark.read.ranges import batch_ranges
+from aof2.spark.read.schema import Columns, query_columns
+from aof2.spark.read.splits import Split, SplitSize, plan, record_bytes_for
 from aof2.spark.streams import find_streams
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from aof2.spark.options import ReadOptions
+    from aof2.spark.read.options import ReadOptions
 
 
 class BatchReader(DataSourceReader):
@@ -45,7 +45,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, on an executor."""
-        from aof2.spark.reading import HowToRead, SplitReader
+        from aof2.spark.read.split_reader import HowToRead, SplitReader
 
         # Spark makes a partition of its own where there is none.
         split = partition.value or Split(())

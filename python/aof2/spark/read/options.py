@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from aof2.spark.errors import InvalidOption, invalid_value, listed
-from aof2.spark.positions import EARLIEST, LATEST, Position, Positions, parse_positions
+from aof2.spark.read.positions import EARLIEST, LATEST, Position, Positions, parse_positions
+from aof2.spark.streams import place_of
 from aof2.spark.values import (
     MOMENT_ALLOWED,
     SIZE_ALLOWED,
@@ -26,9 +29,9 @@ from aof2.spark.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from aof2._types import OnCorruption, Visibility
+    from aof2._types import OnCorruption, StrPath, Visibility
 
 Query = Literal["batch", "stream"]
 Layout = Literal["records", "kafka"]
@@ -148,6 +151,31 @@ def parse_layout(given: Mapping[str, str]) -> Layout:
     text = given.get("layout")
     layout: Layout = _parsed(_BY_NAME["layout"], text) if text is not None else "records"
     return layout
+
+
+def read_options(
+    path: StrPath | Sequence[StrPath], given: dict[str, Any], *, local: bool = True
+) -> ReadOptions:
+    """Read options given as Python values; `local` makes paths absolute on this machine."""
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    texts = [os.fspath(each) for each in paths]
+    options = parse_options({"path": texts[0] if texts else "", **_as_text(given)}, "batch")
+    return replace(options, paths=tuple(place_of(text) if local else text for text in texts))
+
+
+def _as_text(given: dict[str, Any]) -> dict[str, str]:
+    """Options as Spark would pass them: text."""
+    texts = {}
+    for name, value in given.items():
+        if isinstance(value, bool):
+            texts[name] = str(value).lower()
+        elif isinstance(value, datetime):
+            texts[name] = value.isoformat()
+        elif isinstance(value, dict):
+            texts[name] = json.dumps(value)
+        else:
+            texts[name] = str(value)
+    return texts
 
 
 def _known(name: str, query: Query) -> _Option:

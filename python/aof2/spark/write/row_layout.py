@@ -14,7 +14,7 @@ from aof2.spark.errors import InvalidSchema
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from aof2.spark.write_options import OnKey
+    from aof2.spark.write.options import OnKey
 
 _TEXT_OR_BINARY = ("string", "binary", "char", "varchar")
 _TAKES = {

@@ -23,14 +23,14 @@ from urllib.parse import quote
 import aof2
 from aof2.spark.commits import staging_dir
 from aof2.spark.files import Files, make_directories
-from aof2.spark.incoming import FLAGS, PAYLOAD, TIMESTAMP, InvalidRows, Place, StreamRows
-from aof2.spark.publish import StagedLog, refuse_log
+from aof2.spark.write.incoming import FLAGS, PAYLOAD, TIMESTAMP, InvalidRows, Place, StreamRows
+from aof2.spark.write.publish import StagedLog, refuse_log
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from aof2.spark.write_options import WriteOptions
+    from aof2.spark.write.options import WriteOptions
 
 #: Bytes that a name in a directory may have.
 _NAME_LEN_MAX = 255

@@ -9,8 +9,10 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aof2.spark.arrival import require_spark, travelling
-from aof2.spark.schema import native_columns
+from aof2.spark.connect import is_connect
+from aof2.spark.pickling import travelling
+from aof2.spark.read.schema import native_columns
+from aof2.spark.requirements import require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from aof2._types import StrPath
-    from aof2.spark.options import ReadOptions
-    from aof2.spark.schema import Columns
-    from aof2.spark.splits import Split
+    from aof2.spark.read.options import ReadOptions
+    from aof2.spark.read.schema import Columns
+    from aof2.spark.read.splits import Split
 
     Result: TypeAlias = pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch]
     BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Result]
@@ -52,16 +54,16 @@ def map_batches(
     >>> map_batches(spark, "data/events", lengths, columns=["payload"]).agg({"bytes": "sum"})
     """
     require_spark()
-    from aof2.spark.rdd import read_options
+    from aof2.spark.read.options import read_options
 
     wanted = native_columns(columns)
     returned = _returned_schema(fn, wanted, schema)
-    if _is_connect(spark):
+    if is_connect(spark):
         # The path may mean something only where the cluster is.
         remote = read_options(path, options, local=False)
         splits = _plan_on_cluster(spark, remote, wanted)
     else:
-        from aof2.spark.batch import plan_batch
+        from aof2.spark.read.batch import plan_batch
 
         remote = read_options(path, options)
         splits = plan_batch(remote, wanted)
@@ -69,10 +71,6 @@ def map_batches(
     task = _Task(splits, remote, wanted, fn, returned)
     rows = spark.range(0, count, 1, max(count, 1))
     return rows.mapInArrow(task, returned)
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _plan_on_cluster(spark: SparkSession, options: ReadOptions, columns: Columns) -> list[Split]:
@@ -95,7 +93,7 @@ class _Planning:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from aof2.spark.batch import plan_batch
+        from aof2.spark.read.batch import plan_batch
 
         for batch in batches:
             for _ in range(batch.num_rows):
@@ -130,7 +128,7 @@ class _Task:
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from aof2.spark.reading import HowToRead, SplitReader
+        from aof2.spark.read.split_reader import HowToRead, SplitReader
 
         expected = to_arrow_schema(self._returned, timezone="UTC")
         how = HowToRead.of(self._options)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from aof2.spark.options import Layout
+    from aof2.spark.read.options import Layout
 
 #: Native columns that no payload and, in sealed segments, no record has to be read for.
 KNOWN_FROM_FOOTERS = frozenset({"stream", "segment_id", "offset"})

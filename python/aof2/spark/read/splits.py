@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from aof2.spark.ranges import StreamRange
+    from aof2.spark.read.ranges import StreamRange
 
 #: What it is worth, in bytes, to open one more log.
 OPEN_COST_BYTES = 1 << 20
@@ -205,6 +205,6 @@ def record_bytes_for(native_columns: Sequence[str]) -> int | None:
     """Return what a record costs to read for these columns; None if its payload is read."""
     if "payload" in native_columns:
         return None
-    from aof2.spark.schema import KNOWN_FROM_FOOTERS
+    from aof2.spark.read.schema import KNOWN_FROM_FOOTERS
 
     return OFFSET_BYTES if KNOWN_FROM_FOOTERS.issuperset(native_columns) else HEADER_BYTES

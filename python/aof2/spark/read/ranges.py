@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import aof2
-    from aof2.spark.options import ReadOptions
-    from aof2.spark.positions import Position, Positions
+    from aof2.spark.read.options import ReadOptions
+    from aof2.spark.read.positions import Position, Positions
     from aof2.spark.streams import Stream
 
 

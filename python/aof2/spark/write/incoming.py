@@ -16,7 +16,7 @@ from aof2 import Error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from aof2.spark.row_layout import RowLayout
+    from aof2.spark.write.row_layout import RowLayout
 
 PAYLOAD, TIMESTAMP, FLAGS = "payload", "timestamp", "flags"
 

@@ -7,21 +7,18 @@ and a path.
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from aof2.spark.arrival import require_spark
-from aof2.spark.schema import native_columns
+from aof2.spark.read.schema import native_columns
+from aof2.spark.requirements import require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aof2 import Record
     from aof2._types import OnCorruption, StrPath, Visibility
-    from aof2.spark.options import ReadOptions
-    from aof2.spark.reading import SplitReader
-    from aof2.spark.splits import Split
+    from aof2.spark.read.split_reader import SplitReader
+    from aof2.spark.read.splits import Split
 
 
 def partitions(
@@ -37,7 +34,8 @@ def partitions(
     >>> sc.parallelize(splits, len(splits)).flatMap(read_partition).count()
     """
     require_spark()
-    from aof2.spark.batch import plan_batch
+    from aof2.spark.read.batch import plan_batch
+    from aof2.spark.read.options import read_options
 
     return plan_batch(read_options(path, options), native_columns(columns))
 
@@ -85,7 +83,7 @@ def read_partition(
     >>> for batch in read_partition(split, format="arrow", columns=["payload"]):
     ...     print(batch.num_rows)
     """
-    from aof2.spark.reading import HowToRead, RecordReader, SplitReader
+    from aof2.spark.read.split_reader import HowToRead, RecordReader, SplitReader
 
     how = HowToRead(visibility, on_corruption, verify_checksums, batch_bytes=batch_bytes)
     if format == "records":
@@ -93,34 +91,3 @@ def read_partition(
     if format == "arrow":
         return SplitReader(split, native_columns(columns), how)
     raise ValueError(f'format: {format!r} is not allowed; give "records" or "arrow"')
-
-
-def read_options(
-    path: StrPath | Sequence[StrPath], given: dict[str, Any], *, local: bool = True
-) -> ReadOptions:
-    """Read options given as Python values; `local` makes paths absolute on this machine."""
-    from aof2.spark.options import parse_options
-    from aof2.spark.streams import place_of
-
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    texts = [os.fspath(each) for each in paths]
-    options = parse_options({"path": texts[0] if texts else "", **_as_text(given)}, "batch")
-    return replace(options, paths=tuple(place_of(text) if local else text for text in texts))
-
-
-def _as_text(given: dict[str, Any]) -> dict[str, str]:
-    """Options as Spark would pass them: text."""
-    import json
-    from datetime import datetime
-
-    texts = {}
-    for name, value in given.items():
-        if isinstance(value, bool):
-            texts[name] = str(value).lower()
-        elif isinstance(value, datetime):
-            texts[name] = value.isoformat()
-        elif isinstance(value, dict):
-            texts[name] = json.dumps(value)
-        else:
-            texts[name] = str(value)
-    return texts

@@ -57,8 +57,8 @@ from aof2.spark.commits import (
     visible_names,
 )
 from aof2.spark.files import Files, make_directories
-from aof2.spark.publish_lock import PublishLocked, publish_lock
 from aof2.spark.streams import find_streams, is_log
+from aof2.spark.write.publish_lock import PublishLocked, publish_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from aof2 import ArrowScan, Record, Scan
     from aof2._types import OnCorruption, Visibility
-    from aof2.spark.options import ReadOptions
-    from aof2.spark.schema import Column, Columns
-    from aof2.spark.splits import Piece, Split
+    from aof2.spark.read.options import ReadOptions
+    from aof2.spark.read.schema import Column, Columns
+    from aof2.spark.read.splits import Piece, Split
 
 _LOG = logging.getLogger("aof2.spark")
 

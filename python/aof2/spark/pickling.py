@@ -1,9 +1,12 @@
-"""How readers travel from the driver to executors.
+"""How readers and writers are pickled for executors.
 
-Spark pickles a reader there and unpickles it in a Python process that somebody else set
-up. If aof2 is missing there or older, unpickling would fail with a bare import error far
-from the cause. So a reader travels inside a function that needs nothing but Python: it
+Spark unpickles them there, in a Python process that somebody else set up. If aof2 is
+missing there or does not fit the driver's, unpickling would fail with a bare import error
+far from the cause. So each is pickled inside a function that needs nothing but Python: it
 looks first, and says what is wrong with which machine.
+
+Classes are pickled by the names of their modules, which another minor version may have
+changed. Within one minor version they stay, and an executor may have a newer patch.
 """
 
 from __future__ import annotations
@@ -15,9 +18,6 @@ import aof2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-#: The first PySpark whose data sources have what this package needs.
-PYSPARK_MIN = (4, 2)
 
 
 def travelling(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
@@ -47,7 +47,8 @@ def _look_first() -> Callable[[str, bytes], Any]:
         def numbers(text: str) -> list[int]:
             return [int(part) for part in re.findall(r"\d+", text)[:3]]
 
-        if numbers(aof2.__version__) < numbers(version):
+        here, driver = numbers(aof2.__version__), numbers(version)
+        if here[:2] != driver[:2] or here < driver:
             raise ImportError(
                 f"{place} has aof2 {aof2.__version__}, the driver has {version}; {remedy}"
             )
@@ -55,21 +56,3 @@ def _look_first() -> Callable[[str, bytes], Any]:
         return function(*arguments)
 
     return unpack
-
-
-def require_spark() -> None:
-    """Fail with what to install if PySpark or pyarrow is missing or too old."""
-    from aof2.spark.errors import PackageMismatch
-
-    remedy = "pip install 'aof2[spark]'"
-    try:
-        import pyarrow  # noqa: F401
-        import pyspark
-    except ImportError as error:
-        raise PackageMismatch(f"aof2.spark cannot import {error.name}; {remedy}") from error
-    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if version < PYSPARK_MIN:
-        needed = ".".join(map(str, PYSPARK_MIN))
-        raise PackageMismatch(
-            f"aof2.spark needs PySpark {needed} or newer, this is {pyspark.__version__}; {remedy}"
-        )

@@ -25,11 +25,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from aof2.spark.arrival import travelling
 from aof2.spark.commits import Txn
-from aof2.spark.publish import Publisher, PublishFailed, StagedLog, refuse_log, target_exists
-from aof2.spark.row_layout import RowLayout, row_layout
-from aof2.spark.write_options import WriteOptions, parse_write_options
+from aof2.spark.pickling import travelling
+from aof2.spark.write.options import WriteOptions, parse_write_options
+from aof2.spark.write.publish import Publisher, PublishFailed, StagedLog, refuse_log, target_exists
+from aof2.spark.write.row_layout import RowLayout, row_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,8 +79,8 @@ class _Writer:
     ) -> PartitionWritten:
         """Write the rows of a task to logs of its own."""
         # Only tasks need pyarrow, and every commit is a process of its own.
-        from aof2.spark.incoming import rows_by_stream
-        from aof2.spark.staging import Attempt
+        from aof2.spark.write.incoming import rows_by_stream
+        from aof2.spark.write.staging import Attempt
 
         partition = task.partitionId()
         if self.is_ignored:

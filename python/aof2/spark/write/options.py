@@ -25,7 +25,7 @@ from aof2.spark.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from aof2.spark.publish import IfExists
+    from aof2.spark.write.publish import IfExists
 
 Query = Literal["batch", "stream"]
 Format = Literal["full", "compact"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aof2.spark.splits import Run
+    from aof2.spark.read.splits import Run
 
 
 def share_out(limit: int, backlog: Mapping[str, int]) -> dict[str, int]:

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import click
 
-from aof2.cli.cat import record_format
 from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, format_options, json_option, log_argument, reading_options
 from aof2.cli.output import Output
-from aof2.cli.reading import Missing, on_corruption, visibility, write_records
+from aof2.cli.reading import Missing, on_corruption, record_format, visibility, write_records
 from aof2.cli.streams import ending_with_reader
 
 if TYPE_CHECKING:

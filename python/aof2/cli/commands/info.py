@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aof2.cli.handles import find_writer, open_reader
+from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Output
 from aof2.cli.times import iso_ms, time_text
 from aof2.cli.units import human_bytes, human_count, human_ms, plural
+from aof2.cli.writer import find_writer
 
 if TYPE_CHECKING:
     from aof2 import Reader, Segment

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aof2.cli.errors import ExitCode, usage
-from aof2.cli.handles import is_address, open_writer
-from aof2.cli.moving import tiers_of
+from aof2.cli.handles import is_address, open_writer, tiers_of
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Column, Output
 from aof2.cli.units import human_bytes, plural

@@ -3,8 +3,7 @@
 import click
 
 from aof2.cli.errors import usage
-from aof2.cli.handles import open_writer
-from aof2.cli.moving import tiers_of
+from aof2.cli.handles import open_writer, tiers_of
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Output
 from aof2.cli.units import plural

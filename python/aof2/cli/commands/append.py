@@ -1,29 +1,21 @@
 """``aof2 append``: records from arguments, lines of stdin, or files."""
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from aof2.cli.errors import CommandError, ExitCode, usage
+from aof2.cli.errors import usage
 from aof2.cli.handles import open_writer
+from aof2.cli.inputs import check_readable, of_arguments, of_files
 from aof2.cli.options import TIMESTAMP, creating_options, examples, json_option, log_argument
 from aof2.cli.output import Output
 from aof2.cli.times import TIME_HELP
-from aof2.cli.units import human_bytes, plural
+from aof2.cli.units import plural
 
 if TYPE_CHECKING:
     from aof2 import Aof
-
-#: What is read from a pipe at once. A pipe that holds less gives what it has, so a
-#: slow producer's lines are appended as they come.
-_READ_BYTES = 1 << 16
-_LINE_BYTES_MAX = 2 << 30
 
 
 @click.command(
@@ -84,10 +76,10 @@ def command(
     out = Output(as_json=as_json)
     # What can be known to be wrong is found here: it must leave no new log behind.
     if texts:
-        batches = _begun(_of_arguments(texts, skip_empty))
+        batches = _begun(of_arguments(texts, skip_empty))
     else:
-        _check_readable(files)
-        batches = _of_files(files or ("-",), whole, b"\0" if is_null else b"\n", skip_empty)
+        check_readable(files)
+        batches = of_files(files or ("-",), whole, b"\0" if is_null else b"\n", skip_empty)
     with open_writer(log, **creating) as writer:
         appender = _Appender(writer, out, durable=durable, ids=ids)
         appender.timestamp_ms = timestamp
@@ -99,12 +91,6 @@ def command(
 def _begun(batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
     """Take the first batch already."""
     return chain([next(batches)], batches)
-
-
-def _check_readable(files: Sequence[str]) -> None:
-    for name in files:
-        if name != "-":
-            Path(name).open("rb").close()
 
 
 class _Appender:
@@ -174,66 +160,3 @@ class _Appender:
             where = f"offset {self.first_offset}"
             where += f" to {end - 1}" if self.count > 1 else ""
             self._out.line(f"appended {plural(self.count, 'record')} at {where}, durable")
-
-
-def _of_arguments(texts: Sequence[str], skip_empty: bool) -> Iterator[list[bytes]]:
-    # Arguments that are no text keep their bytes.
-    return _split_at_empty([os.fsencode(text) for text in texts], 1, "argument", skip_empty)
-
-
-def _of_files(
-    names: Sequence[str], whole: bool, delimiter: bytes, skip_empty: bool
-) -> Iterator[list[bytes]]:
-    for name in names:
-        shown = "stdin" if name == "-" else name
-        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as stream:
-            if whole:
-                yield from _split_at_empty([stream.read()], None, shown, skip_empty)
-            else:
-                yield from _lines(stream, delimiter, shown, skip_empty)
-
-
-def _lines(
-    stream: BinaryIO, delimiter: bytes, shown: str, skip_empty: bool
-) -> Iterator[list[bytes]]:
-    """Lines as they come in, as many at a time as one read brought."""
-    number = 1
-    begun: list[bytes] = []  # pieces of a line whose end was not read yet
-    while chunk := stream.read1(_READ_BYTES):  # type: ignore[attr-defined]
-        head, *tails = chunk.split(delimiter)
-        begun.append(head)
-        if not tails:
-            _check_len(begun, f"{shown}, line {number}")
-            continue
-        lines = [b"".join(begun), *tails[:-1]]
-        begun = [tails[-1]]
-        yield from _split_at_empty(lines, number, f"{shown}, line", skip_empty)
-        number += len(lines)
-    if last := b"".join(begun):
-        yield [last]
-
-
-def _check_len(pieces: list[bytes], shown: str) -> None:
-    """No segment is larger, and reading on would fill the memory."""
-    if len(pieces) * _READ_BYTES > _LINE_BYTES_MAX and sum(map(len, pieces)) > _LINE_BYTES_MAX:
-        message = f"{shown} is longer than {human_bytes(_LINE_BYTES_MAX)}, the longest segment"
-        raise CommandError(ExitCode.USAGE, "invalid_record", message)
-
-
-def _split_at_empty(
-    payloads: list[bytes], number: int | None, shown: str, skip_empty: bool
-) -> Iterator[list[bytes]]:
-    """Give the payloads; an empty one is left out, or fails after those before it."""
-    if all(payloads):
-        yield payloads
-        return
-    if skip_empty:
-        yield [payload for payload in payloads if payload]
-        return
-    empty = payloads.index(b"")
-    yield payloads[:empty]
-    place = shown if number is None else f"{shown} {number + empty}"
-    message = f"{place} is empty; a record has at least one byte"
-    raise CommandError(
-        ExitCode.USAGE, "invalid_record", message, "--skip-empty passes over empty ones"
-    )

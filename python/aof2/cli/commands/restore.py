@@ -7,8 +7,8 @@ import click
 from aof2.cli.errors import ExitCode
 from aof2.cli.options import examples, json_option
 from aof2.cli.output import Column, Output
+from aof2.cli.ranges import records_text
 from aof2.cli.units import human_bytes, plural
-from aof2.cli.verify import records_text
 
 if TYPE_CHECKING:
     from aof2 import RestoreProgress, RestoreReport

@@ -7,7 +7,7 @@ import click
 from aof2.cli.handles import open_writer
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Output
-from aof2.cli.segments import segment_object
+from aof2.cli.segment_rows import segment_object
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:

@@ -9,15 +9,9 @@ from aof2.cli.errors import CommandError, ExitCode, one_line, usage
 from aof2.cli.handles import refuse_address
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Output
+from aof2.cli.ranges import affected_text, records_text
 from aof2.cli.units import plural
-from aof2.cli.verify import (
-    affected_text,
-    print_report,
-    records_text,
-    report_object,
-    run_verify,
-    verdict,
-)
+from aof2.cli.verify_report import print_report, report_object, run_verify, verdict
 
 if TYPE_CHECKING:
     from aof2 import RepairReport, VerifyProgress, VerifyReport

@@ -1,14 +1,14 @@
 """``aof2 segments``: the files of a log."""
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from aof2.cli.handles import open_reader
 from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Column, Output
-from aof2.cli.times import iso_ms, time_text
+from aof2.cli.segment_rows import segment_object
+from aof2.cli.times import time_text
 from aof2.cli.units import human_bytes, human_count
 
 if TYPE_CHECKING:
@@ -51,28 +51,6 @@ def command(log: str, as_json: bool) -> None:
             out.object(segment_object(segment))
     else:
         out.table(COLUMNS, [_row(segment) for segment in segments])
-
-
-def segment_object(segment: "Segment") -> dict[str, Any]:
-    """Make a JSON object of a segment."""
-    return {
-        "segment_id": segment.segment_id,
-        "path": os.fspath(segment.path),
-        "is_sealed": segment.is_sealed,
-        "first_offset": segment.first_offset,
-        "record_count": segment.record_count,
-        "used_bytes": segment.used_bytes,
-        "file_bytes": segment.file_bytes,
-        "residency": segment.residency,
-        "warm_bytes": segment.warm_bytes,
-        "cold_bytes": segment.cold_bytes,
-        "created": iso_ms(segment.created_ms),
-        "created_ms": segment.created_ms,
-        "last_timestamp": iso_ms(segment.last_timestamp_ms),
-        "last_timestamp_ms": segment.last_timestamp_ms,
-        "ext_id": segment.ext_id,
-        "damage": segment.damage,
-    }
 
 
 def _row(segment: "Segment") -> tuple[str, ...]:

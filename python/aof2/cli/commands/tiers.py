@@ -6,24 +6,14 @@ import click
 
 from aof2.cli.handles import is_address, open_reader
 from aof2.cli.options import examples, json_option, log_argument
-from aof2.cli.output import Column, Output
-from aof2.cli.segments import segment_object
-from aof2.cli.units import human_bytes, human_count, human_ratio, plural
+from aof2.cli.output import Output
+from aof2.cli.segment_rows import TIER_COLUMNS, segment_object, tier_row
+from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aof2 import Segment
-
-COLUMNS = (
-    Column("segment", is_number=True),
-    Column("tier"),
-    Column("records", is_number=True, leaves=1),
-    Column("used", is_number=True),
-    Column("compressed", is_number=True, leaves=2),
-    Column("ratio", is_number=True, leaves=4),
-    Column("archived", is_number=True, leaves=3),
-)
 
 
 @click.command(
@@ -55,22 +45,8 @@ def command(log: str, as_json: bool) -> None:
     if as_json:
         out.object({**totals, "segments": [segment_object(segment) for segment in segments]})
         return
-    out.table(COLUMNS, [row(segment) for segment in segments])
+    out.table(TIER_COLUMNS, [tier_row(segment) for segment in segments])
     out.line(_summary(totals))
-
-
-def row(segment: "Segment") -> tuple[str, ...]:
-    """Make a row of a segment's sizes."""
-    warm = segment.warm_bytes
-    return (
-        str(segment.segment_id),
-        segment.residency,
-        human_count(segment.record_count),
-        human_bytes(segment.used_bytes),
-        "-" if warm is None else human_bytes(warm),
-        "-" if warm is None else human_ratio(segment.used_bytes, warm),
-        "-" if segment.cold_bytes is None else human_bytes(segment.cold_bytes),
-    )
 
 
 def _totals(segments: "Sequence[Segment]") -> dict[str, Any]:

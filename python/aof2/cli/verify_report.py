@@ -1,17 +1,12 @@
-"""``aof2 verify``: every byte checked."""
+"""Verifying a log and what was found, for ``aof2 verify`` and ``aof2 repair``."""
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from aof2.cli.errors import ExitCode
-from aof2.cli.options import examples, json_option, log_argument
 from aof2.cli.output import Column, Output
+from aof2.cli.ranges import affected_text, records_text
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from aof2 import Problem, VerifyProgress, VerifyReport
 
 COLUMNS = (
@@ -22,32 +17,6 @@ COLUMNS = (
     Column("byte", is_number=True, leaves=3),
     Column("what"),
 )
-
-
-@click.command(
-    "verify",
-    epilog=examples(
-        "aof2 verify data/events",
-        "aof2 verify --json data/events | jq '.problems[] | .records'",
-        "aof2 verify s3://my-bucket/logs/events",
-    ),
-)
-@log_argument
-@json_option
-@click.pass_context
-def command(ctx: click.Context, log: str, as_json: bool) -> None:
-    """Check every byte of a log.
-
-    Checksums, order, counters and names. Takes no lock and writes nothing; while a
-    writer runs, what is durable is judged. Damage is something that had been durable
-    and no longer is what it was: exit code 5. A notice is what the next writer settles
-    by itself. Of an address, s3://bucket/prefix/NAME, every object is read.
-    """
-    out = Output(as_json=as_json)
-    report = run_verify(log, out)
-    print_report(out, report)
-    if not report.is_healthy:
-        ctx.exit(ExitCode.CORRUPT)
 
 
 def run_verify(log: str, out: Output) -> "VerifyReport":
@@ -90,37 +59,6 @@ def verdict(report: "VerifyReport") -> str:
         return f"healthy: {where}, {human_bytes(report.bytes)}{noticed}"
     lost = affected_text(p.records for p in damages)
     return f"damaged: {plural(len(damages), 'problem')}{noticed}, {lost} unreadable; {where} intact"
-
-
-def affected_text(ranges: "Iterable[tuple[int, int | None]]") -> str:
-    """Name the records of some ranges; where they overlap, they count once."""
-    merged: list[tuple[int, int | None]] = []
-    for start, end in sorted(
-        (r for r in ranges if r[1] is None or r[0] < r[1]), key=lambda r: r[0]
-    ):
-        if merged and (merged[-1][1] is None or start <= merged[-1][1]):
-            previous = merged.pop()
-            ends = (previous[1], end)
-            merged.append((previous[0], None if None in ends else max(e for e in ends if e)))
-        else:
-            merged.append((start, end))
-    if not merged:
-        return "no record"
-    shown = ", ".join(records_text(start, end) for start, end in merged)
-    known = [(start, end) for start, end in merged if end is not None]
-    if len(known) < len(merged):
-        return shown
-    count = sum(end - start for start, end in known)
-    return shown if count == 1 else f"{plural(count, 'record')} ({shown})"
-
-
-def records_text(start: int, end: int | None) -> str:
-    """Name a range of records; its end is unknown where nothing readable follows."""
-    if end is None:
-        return f"records {start} and on"
-    if end - start == 1:
-        return f"record {start}"
-    return f"records {start} to {end - 1}"
 
 
 def _problem_row(problem: "Problem") -> tuple[str, ...]:

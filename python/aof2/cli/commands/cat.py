@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aof2.cli.errors import usage
 from aof2.cli.handles import open_reader
 from aof2.cli.options import (
     examples,
@@ -17,8 +16,7 @@ from aof2.cli.options import (
     reading_options,
 )
 from aof2.cli.output import Output
-from aof2.cli.payloads import RecordFormat
-from aof2.cli.reading import Missing, on_corruption, visibility, write_records
+from aof2.cli.reading import Missing, on_corruption, record_format, visibility, write_records
 
 if TYPE_CHECKING:
     from aof2._types import EndLike, StartLike
@@ -70,25 +68,3 @@ def command(
         out = Output(as_json=as_json)
         write_records(islice(scan, count), encoding, out.bytes)
         Missing().add(scan).tell(out)
-
-
-def record_format(
-    *, as_json: bool, output: str | None, with_meta: bool, delimiter: str | None
-) -> RecordFormat:
-    """Return the output format that the options ask for."""
-    if as_json and output not in (None, "json"):
-        raise usage(f"--json and --output {output} were both given", "use one of them")
-    name = "json" if as_json else output or "text"
-    if delimiter is not None and name != "raw":
-        raise usage("--delimiter is for --output raw")
-    if with_meta and name != "text":
-        raise usage("--meta is for --output text; json and hex show it anyway")
-    end = b"\n" if delimiter is None else _unescaped(delimiter)
-    return RecordFormat(name, with_meta=with_meta, delimiter=end)
-
-
-def _unescaped(text: str) -> bytes:
-    """Read the delimiter; shells make newlines, tabs and NULs hard to type."""
-    for escape, char in (("\\n", "\n"), ("\\t", "\t"), ("\\0", "\0")):
-        text = text.replace(escape, char)
-    return text.encode("utf-8", "surrogateescape")

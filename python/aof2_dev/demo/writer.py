@@ -1,4 +1,4 @@
-"""The process that is killed: `python -m aof2.demo.writer PATH EVENTS BATCH`.
+"""The process that is killed: `python -m aof2_dev.demo.writer PATH EVENTS BATCH`.
 
 It appends events one by one and flushes after every batch. Only when the flush has
 returned does it acknowledge the batch, by printing how many events are durable. It
@@ -8,7 +8,8 @@ never closes the log: it ends by being killed, or when whoever started it is gon
 import sys
 
 import aof2
-from aof2.demo.events import event
+
+from aof2_dev.demo.events import event
 
 
 def main(path: str, event_count: int, batch: int) -> None:

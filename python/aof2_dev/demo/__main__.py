@@ -1,4 +1,4 @@
-"""`python -m aof2.demo`: write, kill, recover, damage, repair, compress, archive, lose, query."""
+"""`python -m aof2_dev.demo`: write, kill, recover, damage, repair, compress, archive, lose, query."""
 
 import argparse
 import importlib.util
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from aof2.demo.screen import ClaimFailed, Screen
+from aof2_dev.demo.screen import ClaimFailed, Screen
 
 # Fewer would be over before the writer can be killed in the middle.
 EVENTS_MIN = 10_000
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
-    from aof2.demo import archive, steps
+    from aof2_dev.demo import archive, steps
 
     acknowledged = steps.write_and_kill(screen, log, event_count)
     steps.recover(screen, log, acknowledged, event_count)
@@ -63,7 +63,7 @@ def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
 
 
 def _query(screen: Screen, log: Path, event_count: int) -> None:
-    from aof2.demo import steps
+    from aof2_dev.demo import steps
 
     if missing := _missing_for_spark():
         screen.say(f"[dim]Spark is left out: {missing}.[/]")
@@ -84,7 +84,7 @@ def _missing_for_spark() -> str | None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m aof2.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m aof2_dev.demo", description=__doc__)
     parser.add_argument("--events", type=int, default=300_000, help="how many events (%(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs in this directory")
     parser.add_argument("--no-spark", dest="spark", action="store_false", help="leave out Spark")

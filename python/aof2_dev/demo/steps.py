@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
+import aof2
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import aof2
-from aof2.demo.events import event
-from aof2.demo.screen import Screen, megabytes
+from aof2_dev.demo.events import event
+from aof2_dev.demo.screen import Screen, megabytes
 
 # Events per acknowledgement.
 BATCH = 1_000
@@ -36,7 +36,14 @@ def write_and_kill(screen: Screen, path: Path, event_count: int) -> int:
     """Start a writer, watch it, kill it; give the number of acknowledged events."""
     screen.step("A writer process appends events, and is killed in the middle")
     screen.say(f"It appends one by one and acknowledges {BATCH:,} at a time, after their flush.")
-    command = [sys.executable, "-m", "aof2.demo.writer", str(path), str(event_count), str(BATCH)]
+    command = [
+        sys.executable,
+        "-m",
+        "aof2_dev.demo.writer",
+        str(path),
+        str(event_count),
+        str(BATCH),
+    ]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writer:  # noqa: S603
         acknowledged, shown_percent, kill_sent = 0, 0, False

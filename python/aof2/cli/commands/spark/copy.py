@@ -78,7 +78,7 @@ def command(
 def _refuse_existing(target: str, master: str) -> None:
     if not master.startswith("sc://"):
         with explained():
-            from aof2.spark.pipelines.copy import refuse_existing
+            from aof2.spark.pipelines.copy.target import refuse_existing
             from aof2.spark.streams import local_path
 
             refuse_existing(Path(local_path(target)))

@@ -1,34 +1,19 @@
-"""Reading every record of a log and checking it, in parallel.
-
-Each task reads one split through the same reader as everybody, with checksums. Where that
-does not give every record, it walks the segment from its first one to find out what lies
-there: damage with its file and byte, or a gap that an earlier repair left. Records are
-what is checked here: `aof2.verify` also checks what readers do not need, such as
-counters, padding and names.
-"""
+"""Checking the records of one split, in a task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aof2
 from aof2.spark.open_logs import OPEN_LOGS
-from aof2.spark.pipelines import tasks
 from aof2.spark.pipelines.offsets import ranges_in
-from aof2.spark.pipelines.planning import Wanted, find_wanted, text_of
-from aof2.spark.pipelines.reports import Report
-from aof2.spark.pipelines.sessions import running
+from aof2.spark.pipelines.verify.reports import Damage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
-
-    from aof2._types import StrPath
-    from aof2.spark.pipelines.progress import ProgressCallback
     from aof2.spark.read.splits import Piece, Split
-
 
 #: Bytes before the first record of a segment, and before the payload of a record; see
 #: docs/format.md.
@@ -36,91 +21,8 @@ _SEGMENT_HEADER_LEN = 64
 _HEADER_LEN = {"full": 32, "compact": 16}
 
 
-@dataclass(frozen=True)
-class Damage(Report):
-    """Consecutive records that cannot be read."""
-
-    stream: str
-    """Key of the stream."""
-    start: int
-    """Offset of the first."""
-    end: int
-    """Offset behind the last."""
-    path: str
-    """File that is damaged or missing."""
-    byte: int
-    """Byte of the file where the first damage of it starts."""
-    detail: str
-    """What was found, in words."""
-
-
-@dataclass(frozen=True)
-class VerifiedStream(Report):
-    """One stream as `verify` found it."""
-
-    stream: str
-    """Its key."""
-    path: str
-    """Its directory."""
-    start: int
-    """First offset that was checked."""
-    end: int
-    """Offset behind the last: what was durable when the check began."""
-    appended: int
-    """Offset behind the last record there was; from `end` on nothing was judged."""
-    record_count: int
-    """Intact records."""
-    gaps: tuple[tuple[int, int], ...]
-    """Ranges that earlier repairs gave up."""
-    trimmed: int
-    """Offsets that retention removed while the check ran."""
-
-
-@dataclass(frozen=True)
-class VerifyReport(Report):
-    """What `verify` found."""
-
-    path: str
-    """What was read."""
-    is_healthy: bool
-    """Whether every record that had been durable is intact."""
-    record_count: int
-    """Intact records."""
-    split_count: int
-    """Splits that were read."""
-    damaged_split_count: int
-    """Splits with damage."""
-    damages: tuple[Damage, ...]
-    """What is damaged, in the order of the records."""
-    streams: tuple[VerifiedStream, ...]
-    """The streams, by key."""
-
-
-def verify(
-    path: StrPath | Sequence[StrPath],
-    *,
-    spark: SparkSession | None = None,
-    progress: ProgressCallback | None = None,
-    **options: Any,
-) -> VerifyReport:
-    """Check every durable record of a log, or of many, and say where damage is.
-
-    Takes no lock and writes nothing. The options are those of
-    ``spark.read.format("aof2")``; ``maxBytesPerPartition`` and ``minPartitions`` say how
-    finely the work is cut, the positions which part is checked.
-
-    >>> verify("data/events").is_healthy
-    True
-    """
-    wanted = find_wanted(spark, path, columns=["payload"], options=options)
-    appended = tasks.where_the_log_is(spark, _appended, wanted.ranges)
-    with running(spark) as session:
-        found = tasks.run(session, "verify", _verify_split, wanted.splits, progress)
-    return _report(text_of(path), wanted, appended, found)
-
-
 @dataclass
-class _Found:
+class Found:
     """What one split holds."""
 
     #: Intact records by stream.
@@ -132,72 +34,9 @@ class _Found:
     trimmed: dict[str, int]
 
 
-def _appended(ranges: Sequence[Piece]) -> dict[str, int]:
-    return {each.stream: OPEN_LOGS.reader(each.path).watermarks().appended for each in ranges}
-
-
-def _report(
-    path: str, wanted: Wanted, appended: dict[str, int], found: Sequence[_Found]
-) -> VerifyReport:
-    gaps = [gap for each in found for gap in each.gaps]
-    streams = tuple(
-        VerifiedStream(
-            stream=each.stream,
-            path=each.path,
-            start=each.start,
-            end=each.end,
-            appended=max(appended[each.stream], each.end),
-            record_count=sum(one.intact.get(each.stream, 0) for one in found),
-            gaps=tuple(_joined((a, b) for stream, a, b in gaps if stream == each.stream)),
-            trimmed=sum(one.trimmed.get(each.stream, 0) for one in found),
-        )
-        for each in wanted.ranges
-    )
-    damages = tuple(_merged(damage for each in found for damage in each.damages))
-    return VerifyReport(
-        path=path,
-        is_healthy=not damages,
-        record_count=sum(stream.record_count for stream in streams),
-        split_count=len(found),
-        damaged_split_count=sum(bool(each.damages) for each in found),
-        damages=damages,
-        streams=streams,
-    )
-
-
-def _merged(damages: Iterable[Damage]) -> Iterator[Damage]:
-    """Join what was cut by the border of two splits: the same place, one behind the other."""
-    last: Damage | None = None
-    for damage in damages:
-        if last is not None and (last.path, last.byte, last.end) == (
-            damage.path,
-            damage.byte,
-            damage.start,
-        ):
-            last = replace(last, end=damage.end)
-            continue
-        if last is not None:
-            yield last
-        last = damage
-    if last is not None:
-        yield last
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if joined and joined[-1][1] == start:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
-# ---- in a task ----
-
-
-def _verify_split(split: Split) -> _Found:
-    found = _Found({}, [], [], {})
+def verify_split(split: Split) -> Found:
+    """Say what a split holds: intact records, damage, gaps, and what retention took."""
+    found = Found({}, [], [], {})
     for piece in split.pieces:
         start = piece.start
         while start < piece.end:
@@ -212,7 +51,7 @@ def _verify_split(split: Split) -> _Found:
     return found
 
 
-def _verify_stretch(piece: Piece, found: _Found) -> int:
+def _verify_stretch(piece: Piece, found: Found) -> int:
     """Check the records of one segment, and return where the next one begins."""
     log = OPEN_LOGS.reader(piece.path)
     segment, end = _segment_around(log, piece)

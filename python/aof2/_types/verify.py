@@ -36,7 +36,7 @@ class Problem:
     kind: str
     """What is wrong: "record", "footer", "missing_segment", "torn_tail", and so on."""
     severity: Literal["notice", "damage"]
-    """A notice is settled by opening the log; damage affects what had been durable."""
+    """Opening the log reconciles a notice; damage affects what had been durable."""
     path: str
     """File it was found in, or the directory or name pattern of a missing one."""
     offset: int

@@ -24,7 +24,7 @@ def command(ctx: click.Context, log: str, as_json: bool) -> None:
 
     Checksums, order, counters and names. Takes no lock and writes nothing; while a
     writer runs, what is durable is judged. Damage is something that had been durable
-    and no longer is what it was: exit code 5. A notice is what the next writer settles
+    and no longer is what it was: exit code 5. A notice is what the next writer reconciles
     by itself. Of an address, s3://bucket/prefix/NAME, every object is read.
     """
     out = Output(as_json=as_json)

@@ -299,8 +299,8 @@ class Publisher:
         """Take streams out of the target. They stay readable for who has them open."""
         for name in names:
             if self.files.exists(self._stream(name)):
-                away = staging_dir(self.target) / f"{_DISCARDED}{uuid.uuid4().hex}"
-                self.files.rename(self._stream(name), away)
+                discarded = staging_dir(self.target) / f"{_DISCARDED}{uuid.uuid4().hex}"
+                self.files.rename(self._stream(name), discarded)
         # Also if nothing moved now: a crash may have come between the move and this.
         self.files.sync_directory(self.target)
 

@@ -38,7 +38,7 @@ _NAME_LEN_MAX = 255
 
 @dataclass
 class _Log:
-    """A log of this attempt; its handle is closed while others need the room."""
+    """A log of this attempt; its handle is closed while too many others are open."""
 
     path: Path
     name: str

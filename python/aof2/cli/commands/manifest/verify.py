@@ -29,7 +29,7 @@ def command(ctx: click.Context, log: str, as_json: bool) -> None:
     """Check every byte of a manifest, and that it agrees with the segment files.
 
     Checksums, the order of chunks and records, snapshots, and what retention must have
-    left. Damage gives exit code 5. A notice is what the next writer settles.
+    left. Damage gives exit code 5. A notice is what the next writer reconciles.
     """
     from aof2 import Manifest
 

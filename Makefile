@@ -96,7 +96,7 @@ demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, rec
 	@major="$$($(JAVA_MAJOR))"; if [ "$${major:-0}" -ge 17 ]; \
 	  then $(MAKE) --no-print-directory $(VENV)/.group-spark; \
 	  else echo "Java 17 or newer is missing, so the demo leaves out Spark"; fi
-	@$(BIN)/python -m aof2.demo $(DEMO_ARGS)
+	@$(BIN)/python -m aof2_dev.demo $(DEMO_ARGS)
 
 # ---- test it -----------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import aof2
-from aof2.demo.object_store import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
+from aof2_dev.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
 
 SEGMENT_BYTES = 16 << 20
 RECORD_BYTES = 64 << 10

@@ -199,7 +199,7 @@ class ManifestProblem:
     """What: "chunk", "sequence", "missing_chunk", "snapshot", ..., or how it disagrees with
     the segment files: "not_on_disk", "segment_crc64", ..."""
     severity: Literal["notice", "damage"]
-    """A notice is settled by the next writer."""
+    """The next writer reconciles a notice."""
     path: str
     """File or directory."""
     chunk_index: int | None

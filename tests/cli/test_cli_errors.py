@@ -247,7 +247,7 @@ def test_what_is_not_permitted(log: Path) -> None:
     # Root may do everything, so the command goes on as another user then. Its modules are
     # loaded before: that user may not be allowed to read them.
     script = (
-        "import os, sys, aof2.cli.errors, aof2.cli.info\n"
+        "import os, sys, aof2.cli.errors, aof2.cli.commands.info\n"
         f"os.geteuid() == 0 and os.setuid({NOBODY})\n"
         "sys.exit(aof2.cli.main(sys.argv[1:]))"
     )
@@ -381,7 +381,7 @@ def test_tracebacks_are_shown_only_when_asked_for(tmp_path: Path) -> None:
 
 def test_a_bug_is_told_as_one(log: Path) -> None:
     script = (
-        "import sys, aof2.cli.info as info, aof2.cli\n"
+        "import sys, aof2.cli.commands.info as info, aof2.cli\n"
         "info.find_writer = lambda log: 1 / 0\n"
         "sys.exit(aof2.cli.main(sys.argv[1:]))"
     )

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from importlib import import_module
+from pkgutil import walk_packages
 
 import click
 import pytest
+from aof2.cli import commands
 from aof2.cli.app import COMMANDS, cli
 from cli_support import check_golden, environment, run
 
@@ -32,6 +35,36 @@ def test_help_of_each_command_is_as_stored(name: str) -> None:
     check_golden(f"help-{name}", run(name, "--help").ok().text)
 
 
+def grouped() -> list[tuple[str, str]]:
+    """The groups, and the commands of each."""
+    groups = [(name, command(name)) for name in COMMANDS]
+    return [
+        (name, inner)
+        for name, group in groups
+        if isinstance(group, click.Group)
+        for inner in sorted(group.commands)
+    ]
+
+
+@pytest.mark.parametrize(("group", "name"), grouped())
+def test_help_of_each_command_of_a_group_is_as_stored(group: str, name: str) -> None:
+    check_golden(f"help-{group}-{name}", run(group, name, "--help").ok().text)
+
+
+def test_one_file_is_one_command() -> None:
+    modules = [
+        import_module(found.name)
+        for found in walk_packages(commands.__path__, f"{commands.__name__}.")
+    ]
+    holding = {
+        module.__name__: [v for v in vars(module).values() if isinstance(v, click.Command)]
+        for module in modules
+    }
+    assert {name for name, found in holding.items() if len(found) > 1} == set()
+    whole = len(COMMANDS) + len(grouped())
+    assert sum(len(found) for found in holding.values()) == whole
+
+
 def leaves(found: click.Command) -> list[click.Command]:
     """The command, or those of a group."""
     if not isinstance(found, click.Group):
@@ -57,7 +90,7 @@ def test_help_loads_no_command_and_nothing_heavy() -> None:
     script = (
         "import sys; from aof2.cli import main; main(['--help']);"
         "print([m for m in sys.modules if m.startswith(('pyarrow', 'pyspark', 'rich', 'numpy'))"
-        " or m in ('aof2.cli.info', 'aof2.cli.cat', 'asyncio')], file=sys.stderr)"
+        " or m.startswith('aof2.cli.commands') or m == 'asyncio'], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, check=True, env=environment()

@@ -259,7 +259,7 @@ def test_export_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     """The interrupt comes when all is written and before the file gets its name."""
     log = make_log(tmp_path / "log", [b"x"])
     script = (
-        "import os, signal, sys, aof2.cli.export as export, aof2.cli\n"
+        "import os, signal, sys, aof2.cli.commands.export as export, aof2.cli\n"
         "whole = export.write_records\n"
         "def interrupted(*args):\n"
         "    whole(*args)\n"

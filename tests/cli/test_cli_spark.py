@@ -1,12 +1,12 @@
-"""``aof2 spark``: help, and what is refused before Spark is started."""
+"""``aof2 spark``: its options, and what is refused before Spark is started."""
 
 import sys
 from pathlib import Path
 
 import click
 import pytest
-from aof2.cli.spark import command
-from cli_support import check_golden, make_log, run
+from aof2.cli.commands.spark import command
+from cli_support import make_log, run
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,6 @@ def error_of(*args: object) -> tuple[int, str]:
     assert result.stdout == b""
     (line,) = result.stderr.splitlines()
     return result.code, line.removeprefix("error: ")
-
-
-@pytest.mark.parametrize("name", sorted(command.commands))
-def test_help_of_each_job_is_as_stored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    check_golden(f"help-spark-{name}", run("spark", name, "--help").ok().text)
 
 
 def test_every_job_takes_a_master_and_settings() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import aof2
 import pytest
-from aof2.cli import segments, top, verify
+from aof2.cli import verify_report
+from aof2.cli.commands import segments, top
 from aof2.cli.tables import rich_table
 from cli_support import ANSI, environment, flip, make_log, on_terminal, run, spawn, terminal
 from rich.console import Console
@@ -93,7 +94,7 @@ TABLES = {
         ("a-log-with-quite-a-name", "4711", "45,001", "45,000", "1", "12", "1.2 KiB", "3", "9 B"),
     ),
     "verify": (
-        verify.COLUMNS,
+        verify_report.COLUMNS,
         ("damage", "record", "records 12 to 17", "0" * 50 + ".seg", "4,096", "some words " * 9),
     ),
 }

@@ -4,45 +4,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import aof2
 import pytest
+from aof2._sizes import parse_bytes
 from aof2.cli.payloads import as_hex, as_text, decode_payload, encode_payload
 from aof2.cli.times import iso_ms, parse_position, parse_time, timestamp_ms
-from aof2.cli.units import human_bytes, human_ms, parse_age_ms, parse_bytes
+from aof2.cli.units import human_bytes, human_ms, parse_age_ms
 from cli_support import UNHURRIED
 from hypothesis import given
 from hypothesis import strategies as st
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0", 0),
-        ("1048576", 1 << 20),
-        ("64k", 64 << 10),
-        ("64K", 64 << 10),
-        ("64KiB", 64 << 10),
-        ("64 kib", 64 << 10),
-        ("64kB", 64_000),
-        ("1.5G", 3 << 29),
-        ("2T", 2 << 40),
-        ("17b", 17),
-    ],
-)
-def test_sizes_are_read(text: str, expected: int) -> None:
-    assert parse_bytes(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "k", "-1", "1e6", "5 apples", "1ib", "0x10", "1,000"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a size"):
-        parse_bytes(text)
-
-
-@UNHURRIED
-@given(st.integers(0, 2**63))
-def test_exact_sizes_stay_exact(count: int) -> None:
-    assert parse_bytes(str(count)) == count
 
 
 @UNHURRIED

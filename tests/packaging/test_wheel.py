@@ -3,13 +3,19 @@
 `make test-python` builds the wheel and names it in AOF2_WHEEL; nothing is built here.
 """
 
+import ast
 import os
 import subprocess
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What only a clone has: the demo and the S3 server of the tests.
+DEV = "aof2_dev"
 
 SMOKE = """
 import importlib.metadata
@@ -92,3 +98,38 @@ def test_wheel_holds_the_types_the_license_and_no_tests(wheel: Path) -> None:
     assert any(name.endswith("LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests", "benches", "examples"))]
     assert len([name for name in names if name.endswith(".so")]) == 1
+
+
+def test_wheel_holds_no_test_server_and_no_demo(wheel: Path) -> None:
+    files = zipfile.ZipFile(wheel)
+    names = [name for name in files.namelist() if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == set(packages())
+    assert not [name for name in names if "demo" in name or "server" in name]
+    texts = {name: files.read(name).decode() for name in names if name.endswith(".py")}
+    assert not [name for name, text in texts.items() if "weed" in text or "SECRET" in text]
+
+
+def test_nothing_in_the_wheel_needs_what_only_a_clone_has() -> None:
+    assert (ROOT / "python" / DEV / "s3" / "server.py").exists()
+    assert DEV not in packages()
+    for package in packages():
+        files = list((ROOT / "python" / package).rglob("*.py"))
+        assert files
+        assert [str(file) for file in files if DEV in imported_by(file)] == []
+
+
+def packages() -> list[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names: list[str] = settings["tool"]["maturin"]["python-packages"]
+    return names
+
+
+def imported_by(file: Path) -> set[str]:
+    """The top-level packages that a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return {name.split(".")[0] for name in names}

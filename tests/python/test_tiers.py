@@ -86,12 +86,12 @@ def test_the_budget_holds_after_much_more_was_written(tmp_path: Path) -> None:
         written = sum(s.used_bytes for s in log.segments())
         assert written > 20 * tiers.hot_bytes
 
-        def is_settled() -> bool:
+        def is_within_budget() -> bool:
             status = log.tiers()
             is_counted = status.metrics.evictions == status.evicted_segments
             return is_counted and status.hot_bytes <= tiers.hot_bytes
 
-        wait_until(is_settled, "the budget to hold")
+        wait_until(is_within_budget, "the budget to hold")
         status = log.tiers()
         assert status.hot_bytes == hot_bytes_of(log)
         assert status.evicted_segments == residencies(log).count("warm") > 50

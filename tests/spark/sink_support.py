@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import aof2
 import pyarrow as pa
 from aof2.spark.files import Files
-from aof2.spark.incoming import Place, StreamRows
-from aof2.spark.publish import StagedLog
-from aof2.spark.staging import Attempt
 from aof2.spark.streams import find_streams
-from aof2.spark.write_options import WriteOptions
+from aof2.spark.write.incoming import Place, StreamRows
+from aof2.spark.write.options import WriteOptions
+from aof2.spark.write.publish import StagedLog
+from aof2.spark.write.staging import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

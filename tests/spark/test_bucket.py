@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aof2
 import pytest
 from aof2.spark import partitions, read_partition
+from aof2_dev.s3 import S3Server, find_weed
 from support import HERE, run_child
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tiers"))
-from s3_server import S3Server, find_weed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 BUCKET = "aof2-spark"
 EVENTS = 2000

@@ -11,9 +11,9 @@ import aof2
 import aof2.spark
 import pyspark
 import pytest
-from aof2.spark.arrival import require_spark
-from aof2.spark.batch import BatchReader
 from aof2.spark.errors import DataLoss, InvalidOption, PackageMismatch, explained
+from aof2.spark.read.batch import BatchReader
+from aof2.spark.requirements import require_spark
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from support import child_env, flip_byte, last_line, offsets_in, segment_files, write_log
@@ -189,7 +189,7 @@ def test_a_task_that_sees_less_than_the_plan_fails(tmp_path: Path) -> None:
         list(aof2.spark.read_partition(longer))
 
 
-def test_an_executor_without_the_package_or_with_an_old_one_says_so(tmp_path: Path) -> None:
+def test_an_executor_without_the_package_or_with_another_version_says_so(tmp_path: Path) -> None:
     log = write_log(tmp_path / "events", 10)
     schema = StructType([StructField("offset", LongType())])
     reader = BatchReader.for_query({"path": str(log)}, schema)
@@ -212,8 +212,12 @@ def test_an_executor_without_the_package_or_with_an_old_one_says_so(tmp_path: Pa
     assert missing.startswith("ImportError: the Python of ")
     assert "cannot import aof2" in missing
     assert "PYSPARK_PYTHON" in missing
-    old = said("import aof2; aof2.__version__ = '0.0.1'; ")
-    assert f"has aof2 0.0.1, the driver has {aof2.__version__}" in old
+    major, minor, patch = (int(part) for part in aof2.__version__.split("."))
+    for other in ("0.0.1", f"{major}.{minor + 1}.0", f"{major + 1}.{minor}.{patch}"):
+        wrong = said(f"import aof2; aof2.__version__ = {other!r}; ")
+        assert f"has aof2 {other}, the driver has {aof2.__version__}" in wrong
+    newer_patch = f"{major}.{minor}.{patch + 1}"
+    assert said(f"import aof2; aof2.__version__ = {newer_patch!r}; ") == "fine"
 
 
 def test_an_old_spark_is_refused_when_the_source_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

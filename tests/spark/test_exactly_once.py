@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from aof2.spark.commits import Txn
-from aof2.spark.publish import Publisher, PublishFailed
-from aof2.spark.row_layout import RowLayout
-from aof2.spark.sink import BatchWriter, PartitionWritten, StreamWriter
-from aof2.spark.write_options import WriteOptions
+from aof2.spark.write.options import WriteOptions
+from aof2.spark.write.publish import Publisher, PublishFailed
+from aof2.spark.write.row_layout import RowLayout
+from aof2.spark.write.sink import BatchWriter, PartitionWritten, StreamWriter
 from sink_support import (
     assert_once,
     fail_at,

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from aof2.spark.errors import InvalidOption, InvalidSchema
-from aof2.spark.incoming import InvalidRows, rows_by_stream
-from aof2.spark.row_layout import RowLayout, row_layout
-from aof2.spark.write_options import WriteOptions, parse_write_options, write_option_names
+from aof2.spark.write.incoming import InvalidRows, rows_by_stream
+from aof2.spark.write.options import WriteOptions, parse_write_options, write_option_names
+from aof2.spark.write.row_layout import RowLayout, row_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType

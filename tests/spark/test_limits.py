@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aof2.spark.limits import Patience, records_within, share_out
-from aof2.spark.splits import Run
+from aof2.spark.read.limits import Patience, records_within, share_out
+from aof2.spark.read.splits import Run
 from hypothesis import given
 from hypothesis import strategies as st
 from support import steady

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from aof2.spark.near_data import BatchFunction
+    from aof2.spark.read.near_data import BatchFunction
     from pyspark.sql import SparkSession
 
 COUNT = 1_500

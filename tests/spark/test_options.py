@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aof2.spark.errors import InvalidOption
-from aof2.spark.options import option_names, parse_layout, parse_options
-from aof2.spark.positions import EARLIEST, LATEST, Position, Positions
+from aof2.spark.read.options import option_names, parse_layout, parse_options
+from aof2.spark.read.positions import EARLIEST, LATEST, Position, Positions
 from aof2.spark.values import parse_moment_ms, parse_size_bytes, parse_span_ms
 
 HALF_PAST = 1_769_853_600_000
@@ -132,7 +132,7 @@ def test_names_of_options() -> None:
 
 
 def test_values_as_people_write_them() -> None:
-    assert [parse_size_bytes(t) for t in ("1", "1k", "2 MiB", "1gb")] == [1, 1024, 2 << 20, 1 << 30]
+    assert [parse_size_bytes(t) for t in ("1", "1k", "2 MiB", "1GB")] == [1, 1024, 2 << 20, 10**9]
     assert [parse_span_ms(t) for t in ("5", "5s", "2min", "1h")] == [5, 5_000, 120_000, 3_600_000]
     assert parse_moment_ms("2026-01-31T10:00:00") == HALF_PAST
     assert parse_moment_ms("2026-01-31T12:00:00+02:00") == HALF_PAST

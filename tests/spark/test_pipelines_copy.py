@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import aof2
 import pytest
 from aof2.spark import InvalidOption, pipelines
-from aof2.spark.pipelines.copy import _compare, _Pair, _Place, _publish, _Ready, _Staged
+from aof2.spark.pipelines.copy import job
+from aof2.spark.pipelines.copy.appending import Staged
+from aof2.spark.pipelines.copy.comparing import Pair, compare
+from aof2.spark.pipelines.copy.target import Place, Ready, publish
 from aof2.spark.pipelines.planning import find_wanted
-from aof2.spark.publish import TargetExists
-from aof2.spark.splits import Piece
+from aof2.spark.read.splits import Piece
+from aof2.spark.write.publish import TargetExists
 from pipelines_support import (
     Plain,
     assert_complete,
@@ -152,8 +154,7 @@ def test_an_existing_target_is_refused_before_anything_runs(
     def refuse(*_args: object) -> None:
         raise AssertionError("a session was started")
 
-    # The package's attribute of this name is the function.
-    monkeypatch.setattr(sys.modules["aof2.spark.pipelines.copy"], "running", refuse)
+    monkeypatch.setattr(job, "running", refuse)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine")
     for target in (log, tmp_path / "full", tmp_path / "full" / "note.txt"):
@@ -167,13 +168,13 @@ def test_an_existing_target_is_refused_before_anything_runs(
 
 def test_a_target_that_comes_to_be_meanwhile_is_not_replaced(log: Path, tmp_path: Path) -> None:
     wanted = find_wanted(None, log)
-    place = _Place.of(tmp_path / "copy", wanted, is_here=True)
+    place = Place.of(tmp_path / "copy", wanted, is_here=True)
     staged = write_log(place.attempts / "one", 3)
     write_log(tmp_path / "copy", 5)
 
-    ready = _Ready(place, (_Staged(wanted.ranges[0], str(staged), 3, 0, 1, ()),))
+    ready = Ready(place, (Staged(wanted.ranges[0], str(staged), 3, 0, 1, ()),))
     with pytest.raises(TargetExists, match="came to be meanwhile"):
-        _publish(ready)
+        publish(ready)
     assert len(plain_records(tmp_path / "copy")) == 5
 
 
@@ -196,12 +197,12 @@ def test_a_copy_that_is_not_the_same_is_found_out(log: Path, tmp_path: Path, cha
 
     wanted = find_wanted(None, log, options={"batchBytes": 5_000})
     (whole,) = wanted.ranges
-    pair = _Pair(whole, Piece("events", str(tmp_path / "copy"), 0, len(copied)), wanted.options)
+    pair = Pair(whole, Piece("events", str(tmp_path / "copy"), 0, len(copied)), wanted.options)
     if change == "nothing":
-        assert _compare(pair) == COUNT
+        assert compare(pair) == COUNT
         return
     with pytest.raises(pipelines.CopyFailed, match="was not kept"):
-        _compare(pair)
+        compare(pair)
 
 
 def _some(record: Plain | None) -> list[Plain]:

@@ -10,8 +10,9 @@ import aof2
 import pytest
 from aof2.spark import pipelines
 from aof2.spark.pipelines.planning import find_wanted
-from aof2.spark.pipelines.verify import _appended, _report, _verify_split
-from aof2.spark.splits import Piece, Split
+from aof2.spark.pipelines.verify.job import _appended, _report
+from aof2.spark.pipelines.verify.split import verify_split
+from aof2.spark.read.splits import Piece, Split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipelines_support import assert_complete, damage, place_of
@@ -41,7 +42,7 @@ def verified(log: Path, cuts: list[int]) -> pipelines.VerifyReport:
     (whole,) = wanted.ranges
     bounds = [whole.start, *sorted(set(cuts)), whole.end]
     splits = [Split((Piece(whole.stream, whole.path, a, b),)) for a, b in pairwise(bounds) if a < b]
-    return _report(str(log), wanted, {whole.stream: whole.end}, list(map(_verify_split, splits)))
+    return _report(str(log), wanted, {whole.stream: whole.end}, list(map(verify_split, splits)))
 
 
 def test_a_healthy_log_is_healthy(spark: SparkSession, template: Path) -> None:
@@ -182,7 +183,7 @@ def test_only_durable_records_are_judged(tmp_path: Path) -> None:
         wanted = find_wanted(None, tmp_path / "events")
         assert [(each.start, each.end) for each in wanted.ranges] == [(0, 2)]
         report = _report(
-            "", wanted, _appended(wanted.ranges), list(map(_verify_split, wanted.splits))
+            "", wanted, _appended(wanted.ranges), list(map(verify_split, wanted.splits))
         )
     assert (report.record_count, report.streams[0].end, report.streams[0].appended) == (2, 2, 3)
 
@@ -193,7 +194,7 @@ def test_retention_during_the_check_is_no_damage(template: Path, tmp_path: Path)
     with aof2.Aof.open(tmp_path / "full") as log:
         trimmed = log.apply_retention(before_offset=1_000).record_count
     assert trimmed > 0
-    report = _report("", wanted, {"full": COUNT}, list(map(_verify_split, wanted.splits)))
+    report = _report("", wanted, {"full": COUNT}, list(map(verify_split, wanted.splits)))
 
     assert report.is_healthy
     assert (report.streams[0].trimmed, report.record_count) == (trimmed, COUNT - trimmed)

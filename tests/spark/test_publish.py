@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aof2
 import pytest
 from aof2.spark.commits import BadCommitRecord, Txn, visible_names
-from aof2.spark.publish import DONE_KEPT, Publisher, PublishFailed, TargetExists
+from aof2.spark.write.publish import DONE_KEPT, Publisher, PublishFailed, TargetExists
 from sink_support import (
     Crash,
     SteppedFiles,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aof2.spark.commits import Txn
-from aof2.spark.publish import Publisher
+from aof2.spark.write.publish import Publisher
 from sink_support import (
     Crash,
     ForgetfulFiles,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aof2.spark.commits import Txn
-from aof2.spark.publish import Publisher
-from aof2.spark.publish_lock import PublishLocked, publish_lock
+from aof2.spark.write.publish import Publisher
+from aof2.spark.write.publish_lock import PublishLocked, publish_lock
 from sink_support import Template, assert_once, record_states
 from support import HERE, child_env
 
@@ -80,7 +80,7 @@ def test_a_publisher_does_nothing_without_the_lock(target: Path, tmp_path: Path)
 
 def test_the_lock_of_another_process_ends_when_that_is_killed(target: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from aof2.spark.publish_lock import publish_lock\n"
+        "import sys; from pathlib import Path; from aof2.spark.write.publish_lock import publish_lock\n"
         "with publish_lock(Path(sys.argv[1]), 0): print('held', flush=True); sys.stdin.read()\n"
     )
     child = subprocess.Popen(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import aof2
 import pyarrow as pa
 import pytest
-from aof2.spark.incoming import InvalidRows, Place, StreamRows
-from aof2.spark.publish import Publisher
-from aof2.spark.staging import Attempt
-from aof2.spark.write_options import WriteOptions
+from aof2.spark.write.incoming import InvalidRows, Place, StreamRows
+from aof2.spark.write.options import WriteOptions
+from aof2.spark.write.publish import Publisher
+from aof2.spark.write.staging import Attempt
 from sink_support import (
     SteppedFiles,
     assert_once,

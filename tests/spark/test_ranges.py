@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import aof2
 import pytest
 from aof2.spark.errors import DataLoss, InvalidOption
-from aof2.spark.options import parse_options
-from aof2.spark.ranges import batch_ranges
+from aof2.spark.read.options import parse_options
+from aof2.spark.read.ranges import batch_ranges
 from aof2.spark.streams import find_streams
 from support import seconds, write_log
 

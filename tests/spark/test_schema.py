@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from aof2.spark.errors import InvalidSchema
-from aof2.spark.schema import layout_ddl, native_columns, query_columns
+from aof2.spark.read.schema import layout_ddl, native_columns, query_columns
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,

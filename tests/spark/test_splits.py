@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import aof2
 import aof2.spark
-from aof2.spark import splits as splits_module
-from aof2.spark.ranges import StreamRange
-from aof2.spark.splits import Piece, Run, Split, SplitSize, cut, record_bytes_for, runs_of
+from aof2.spark.read import splits as splits_module
+from aof2.spark.read.ranges import StreamRange
+from aof2.spark.read.splits import Piece, Run, Split, SplitSize, cut, record_bytes_for, runs_of
 from aof2.spark.streams import Stream
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aof2
 import pytest
 from aof2.spark.errors import DataLoss
-from aof2.spark.streaming import StreamReader
+from aof2.spark.read.streaming import StreamReader
 from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,

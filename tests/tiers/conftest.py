@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from aof2_dev.s3 import S3Server, find_weed
 from fault_proxy import FaultProxy
 from object_client import ObjectClient
-from s3_server import S3Server, find_weed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ from cold_logs import archive, contents, open_log, payload, records
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from s3_server import S3Server
+    from aof2_dev.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("credentials")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from s3_server import S3Server
+    from aof2_dev.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("credentials")
 

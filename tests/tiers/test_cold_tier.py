@@ -17,7 +17,7 @@ from fault_proxy import Fault, FaultProxy, Kind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from s3_server import S3Server
+    from aof2_dev.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("credentials")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import aof2
 import pytest
 import trustme
+from aof2_dev.s3 import S3Server, customer_key
 from cold_logs import archive, contents, open_log, records
 from fault_proxy import FaultProxy
-from s3_server import S3Server, customer_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

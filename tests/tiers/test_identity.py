@@ -16,7 +16,7 @@ from cold_logs import PATIENCE, SEGMENT, archive, contents, open_log, payload, r
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from s3_server import S3Server
+    from aof2_dev.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("credentials")
 

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aof2_dev.s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3Server, customer_key
 from fault_proxy import Fault, FaultProxy, Kind
-from s3_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3Server, customer_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

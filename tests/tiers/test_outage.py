@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import aof2
 import pytest
+from aof2_dev.s3 import S3Server
 from cold_logs import PATIENCE, SEGMENT, eventually, payload
-from s3_server import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

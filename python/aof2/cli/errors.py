@@ -152,7 +152,7 @@ def _of_log(error: BaseException) -> Failure:
             hint = "stop that process first; reading (cat, tail, export) needs no lock"
             return Failure(ExitCode.IO, "locked", message, hint, details)
         case aof2.Corrupt():
-            hint = "aof2 verify shows all of it, aof2 repair settles it"
+            hint = "aof2 verify shows all of it, aof2 repair repairs it"
             return Failure(ExitCode.CORRUPT, "corrupt", message, hint, details)
         case aof2.ForeignFile():
             return Failure(ExitCode.CORRUPT, "foreign_file", message, "", details)

@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from aof2.cli.errors import CommandError, ExitCode, usage
-from aof2.cli.handles import open_writer
+from aof2.cli.handles import open_writer, tiers_of
 from aof2.cli.options import json_option, log_argument
 from aof2.cli.output import Output
-from aof2.cli.segments import segment_object
-from aof2.cli.tiers import COLUMNS, row
+from aof2.cli.segment_rows import TIER_COLUMNS, segment_object, tier_row
 from aof2.cli.units import human_bytes, plural
 
 if TYPE_CHECKING:
-    from aof2 import Aof, Segment, Tiers
+    from aof2 import Aof, Segment
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# Only the segments that were named move, none for a budget.
-_NO_LIMIT = 2**64 - 1
 
 
 def moving_arguments(function: F) -> F:
@@ -75,29 +71,6 @@ def move(
         return [s for s in writer.segments() if s.segment_id in ids], moved_bytes
 
 
-def tiers_of(log: str, cold: str | None) -> "Tiers":
-    """Tiers in which nothing moves by itself.
-
-    With the object store that is named, or else the one that the log knows.
-    """
-    import aof2
-
-    known = aof2.cold_location(log)
-    if cold is not None and (known is None or known.url != cold):
-        return aof2.Tiers(hot_bytes=_NO_LIMIT, cold=cold, archive_after_ms=0)
-    if known is None:
-        return aof2.Tiers(hot_bytes=_NO_LIMIT)
-    return aof2.Tiers(
-        hot_bytes=_NO_LIMIT,
-        archive_after_ms=0,
-        cold=known.url,
-        cold_endpoint=known.endpoint,
-        cold_region=known.region,
-        cold_path_style=known.path_style,
-        cold_sse=known.sse,
-    )
-
-
 def _move_each(
     out: Output,
     writer: "Aof",
@@ -139,7 +112,7 @@ def print_moved(
     if not moved:
         out.line(nothing)
         return
-    out.table(COLUMNS, [row(segment) for segment in moved])
+    out.table(TIER_COLUMNS, [tier_row(segment) for segment in moved])
     copies = human_bytes(sum(segment.warm_bytes or 0 for segment in moved))
     out.line(
         f"{plural(len(moved), 'segment')} {done}: {human_bytes(moved_bytes)}, compressed {copies}"

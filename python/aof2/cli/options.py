@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from aof2._sizes import parse_bytes
 from aof2.cli.times import TIME_HELP, parse_position, parse_time, timestamp_ms
-from aof2.cli.units import parse_age_ms, parse_bytes
+from aof2.cli.units import parse_age_ms
 
 if TYPE_CHECKING:
     from aof2._types import EndLike, StartLike

@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from aof2.cli.errors import CommandError, ExitCode
+from aof2.cli.errors import CommandError, ExitCode, usage
 from aof2.cli.output import Output
+from aof2.cli.payloads import RecordFormat
+from aof2.cli.ranges import records_text
 from aof2.cli.units import plural
-from aof2.cli.verify import records_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aof2 import ArrowScan, Follow, Record, Scan, SkippedRange
     from aof2._types import OnCorruption, Visibility
-    from aof2.cli.payloads import RecordFormat
 
 #: Bytes gathered before they are written: one write for many small records.
 _WRITE_BYTES = 1 << 16
@@ -21,7 +21,29 @@ _WRITE_BYTES = 1 << 16
 _RANGES_SHOWN = 8
 
 
-def write_records(records: "Iterable[Record]", encoding: "RecordFormat", out: BinaryIO) -> int:
+def record_format(
+    *, as_json: bool, output: str | None, with_meta: bool, delimiter: str | None
+) -> RecordFormat:
+    """Return the output format that the options ask for."""
+    if as_json and output not in (None, "json"):
+        raise usage(f"--json and --output {output} were both given", "use one of them")
+    name = "json" if as_json else output or "text"
+    if delimiter is not None and name != "raw":
+        raise usage("--delimiter is for --output raw")
+    if with_meta and name != "text":
+        raise usage("--meta is for --output text; json and hex show it anyway")
+    end = b"\n" if delimiter is None else _unescaped(delimiter)
+    return RecordFormat(name, with_meta=with_meta, delimiter=end)
+
+
+def _unescaped(text: str) -> bytes:
+    """Read the delimiter; shells make newlines, tabs and NULs hard to type."""
+    for escape, char in (("\\n", "\n"), ("\\t", "\t"), ("\\0", "\0")):
+        text = text.replace(escape, char)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def write_records(records: "Iterable[Record]", encoding: RecordFormat, out: BinaryIO) -> int:
     """Write records, and return their number.
 
     What was read before an error is written before the error is raised.

@@ -1,11 +1,9 @@
-"""Bytes, counts, rates and ages as people read and type them."""
+"""Bytes, counts, rates and ages as people read them, and ages as they type them."""
 
 import re
-from fractions import Fraction
 
 _STEP = 1024
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)(b?)", re.IGNORECASE)
 _AGE_PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 _AGE_MS = {
     "ms": 1,
@@ -72,25 +70,6 @@ def human_ms(ms: int) -> str:
     return "".join(part for part in parts if not part.startswith("0"))
 
 
-def parse_bytes(text: str) -> int:
-    """Read ``64k``, ``1.5 GiB``, ``1048576``.
-
-    ``k`` is 1024, as sizes of segments are; so is ``KiB``. ``kB`` is 1000.
-
-    >>> parse_bytes("64k"), parse_bytes("1.5GiB"), parse_bytes("10MB")
-    (65536, 1610612736, 10000000)
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is not a size; write it like 64k, 1.5GiB or 1048576")
-    number, prefix, binary, byte = found.groups()
-    if binary and not prefix:
-        raise ValueError(f"{text!r} is not a size; write it like 64k, 1.5GiB or 1048576")
-    step = 1000 if byte and prefix and not binary else _STEP
-    exact = Fraction(number) * step ** " kmgtp".index(prefix.lower() or " ")
-    return _bounded(text, int(exact))
-
-
 def parse_age_ms(text: str) -> int:
     """``90s``, ``15m``, ``1h30m``, ``7d``, in milliseconds.
 
@@ -100,11 +79,8 @@ def parse_age_ms(text: str) -> int:
     parts = _AGE_PART.findall(text.strip().lower())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
         raise ValueError(f"{text!r} is not a span of time; write it like 90s, 15m, 1h30m or 7d")
-    return _bounded(text, sum(int(number) * _AGE_MS[unit] for number, unit in parts))
-
-
-def _bounded(text: str, value: int) -> int:
-    """No option of the package takes more than 64 bits."""
-    if value >= 1 << 64:
+    age = sum(int(number) * _AGE_MS[unit] for number, unit in parts)
+    # No option of the package takes more than 64 bits.
+    if age >= 1 << 64:
         raise ValueError(f"{text!r} is more than any log can hold")
-    return value
+    return age

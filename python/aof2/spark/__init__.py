@@ -9,6 +9,18 @@ The source is found by itself once the package is installed:
 engines; `map_batches` computes beside the data and sends only results to the JVM.
 `pipelines` has whole jobs: export, verify, copy, profile.
 
+================  =========================================================
+``source``        the data source ``aof2``: hands out readers and writers
+``read``          queries: options, ranges, splits, and what their tasks do
+``write``         the sink: options, staging by tasks, publishing by the driver
+``pipelines``     jobs over whole logs
+================  =========================================================
+
+Neither of ``read`` and ``write`` knows the other. What both need is beside them: which
+logs a path stands for (``streams``, ``buckets``, ``commits``), readers that stay open
+(``open_logs``), ``files``, values of options (``values``), ``errors``, and how objects get
+to executors (``pickling``). ``manifest_source`` is the data source ``aof2.manifest``.
+
 Nothing heavy is imported before it is used: Spark imports the source in several
 processes per query, most of which never open a log.
 """
@@ -26,10 +38,10 @@ if TYPE_CHECKING:
         InvalidSchema,
         PackageMismatch,
     )
-    from aof2.spark.near_data import map_batches
-    from aof2.spark.rdd import partitions, read_partition
+    from aof2.spark.read.near_data import map_batches
+    from aof2.spark.read.rdd import partitions, read_partition
+    from aof2.spark.read.splits import Piece, Split
     from aof2.spark.source import AofDataSource
-    from aof2.spark.splits import Piece, Split
 
 __all__ = [
     "AofDataSource",
@@ -53,11 +65,11 @@ _HOME = {
     "InvalidOption": "errors",
     "InvalidSchema": "errors",
     "PackageMismatch": "errors",
-    "Piece": "splits",
-    "Split": "splits",
-    "map_batches": "near_data",
-    "partitions": "rdd",
-    "read_partition": "rdd",
+    "Piece": "read.splits",
+    "Split": "read.splits",
+    "map_batches": "read.near_data",
+    "partitions": "read.rdd",
+    "read_partition": "read.rdd",
 }
 
 

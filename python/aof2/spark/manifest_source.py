@@ -45,7 +45,7 @@ class ManifestDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a batch query."""
-        from aof2.spark.arrival import require_spark
+        from aof2.spark.requirements import require_spark
 
         require_spark()
         _check_options(self.options)

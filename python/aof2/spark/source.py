@@ -32,29 +32,29 @@ class AofDataSource(DataSource):
     def schema(self) -> str:
         """Return all columns of the layout that was asked for."""
         _require_spark()
-        from aof2.spark.options import parse_layout
-        from aof2.spark.schema import layout_ddl
+        from aof2.spark.read.options import parse_layout
+        from aof2.spark.read.schema import layout_ddl
 
         return layout_ddl(parse_layout(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a batch query."""
         _require_spark()
-        from aof2.spark.batch import BatchReader
+        from aof2.spark.read.batch import BatchReader
 
         return BatchReader.for_query(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read a streaming query."""
         _require_spark()
-        from aof2.spark.streaming import StreamReader
+        from aof2.spark.read.streaming import StreamReader
 
         return StreamReader.for_query(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Write a batch query."""
         _require_spark()
-        from aof2.spark.sink import batch_writer
+        from aof2.spark.write.sink import batch_writer
 
         return batch_writer(dict(self.options), schema, overwrite)
 
@@ -63,13 +63,13 @@ class AofDataSource(DataSource):
     ) -> DataSourceStreamArrowWriter:
         """Write a streaming query."""
         _require_spark()
-        from aof2.spark.sink import stream_writer
+        from aof2.spark.write.sink import stream_writer
 
         return stream_writer(dict(self.options), schema, overwrite)
 
 
 def _require_spark() -> None:
     # Not on import: whoever uses another data source with an older Spark imports this too.
-    from aof2.spark.arrival import require_spark
+    from aof2.spark.requirements import require_spark
 
     require_spark()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-_SIZE = re.compile(r"(\d+)\s*(b|k|kb|kib|m|mb|mib|g|gb|gib|t|tb|tib)?", re.IGNORECASE)
+from aof2._sizes import parse_bytes
+
 _SPAN = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SPAN_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SIZE_ALLOWED = "a size such as 1048576, 64k, 128m or 1g (powers of 1024)"
+SIZE_ALLOWED = (
+    "a size such as 1048576, 64k, 128m or 1g (powers of 1024; KB, MB and GB are powers of 1000)"
+)
 SPAN_ALLOWED = "a span of time such as 500ms, 30s, 15m or 1h"
 MOMENT_ALLOWED = (
     "milliseconds since the epoch, or ISO 8601 such as 2026-01-31T12:00:00+02:00 "
@@ -39,16 +42,15 @@ def parse_count(text: str) -> int:
 
 
 def parse_size_bytes(text: str) -> int:
-    """Read ``64k`` or ``1048576``, as Spark does: ``k`` and ``kb`` are 1024.
+    """Read ``64k`` or ``1048576``, from 1 on.
 
     >>> parse_size_bytes("64k"), parse_size_bytes("128 MiB")
     (65536, 134217728)
     """
-    found = _SIZE.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    size = parse_bytes(text)
+    if size == 0:
         raise ValueError(text)
-    power = "bkmgt".index((found[2] or "b")[0].lower())
-    return int(found[1]) << (10 * power)
+    return size
 
 
 def parse_span_ms(text: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aof2.spark.commits import Txn
 from aof2.spark.files import Files
-from aof2.spark.publish import Publisher
+from aof2.spark.write.publish import Publisher
 from sink_support import SteppedFiles, Template, assert_once, record_states, visible_rows
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from aof2.spark.sink import StreamWriter, stream_writer
 from aof2.spark.source import AofDataSource
+from aof2.spark.write.sink import StreamWriter, stream_writer
 from pyspark.sql import SparkSession
 from support import SESSION_CONF
 

@@ -13,9 +13,9 @@ import aof2.spark
 import pyarrow as pa
 import pyarrow.compute as pc
 from aof2.spark.open_logs import OPEN_LOGS
-from aof2.spark.pipelines.copy import _compare, _Pair
-from aof2.spark.pipelines.verify import _verify_split
-from aof2.spark.rdd import read_options
+from aof2.spark.pipelines.copy.comparing import Pair, compare
+from aof2.spark.pipelines.verify.split import verify_split
+from aof2.spark.read.options import read_options
 
 log, small = sys.argv[1:]
 KEPT: dict[str, aof2.Reader] = {}
@@ -34,13 +34,13 @@ def by_records(path: str) -> int:
 
 def verified(path: str) -> int:
     """Records that a task of the pipeline found intact."""
-    return sum(_verify_split(split_of(path)).intact.values())
+    return sum(verify_split(split_of(path)).intact.values())
 
 
 def compared(path: str) -> int:
     """Records that a task compared with themselves: two readers side by side."""
     (piece,) = split_of(path).pieces
-    return _compare(_Pair(piece, piece, read_options(path, {})))
+    return compare(Pair(piece, piece, read_options(path, {})))
 
 
 def by_one_reader(path: str) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from aof2.spark.sink import BatchWriter, PartitionWritten, batch_writer
 from aof2.spark.source import AofDataSource
+from aof2.spark.write.sink import BatchWriter, PartitionWritten, batch_writer
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from standalone import standalone_cluster

@@ -17,7 +17,7 @@ from aof2.spark.pipelines.planning import Wanted, find_wanted, text_of
 from aof2.spark.pipelines.progress import watching_tasks
 from aof2.spark.pipelines.reports import Report
 from aof2.spark.pipelines.sessions import running
-from aof2.spark.schema import native_columns
+from aof2.spark.read.schema import native_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

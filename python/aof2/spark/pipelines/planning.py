@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import aof2
-from aof2.spark.arrival import require_spark
+from aof2.spark.connect import is_connect
 from aof2.spark.errors import InvalidOption
-from aof2.spark.pipelines.sessions import is_connect
 from aof2.spark.pipelines.tasks import where_the_log_is
-from aof2.spark.schema import native_columns
-from aof2.spark.splits import Piece, Split, SplitSize, plan, record_bytes_for
+from aof2.spark.read.schema import native_columns
+from aof2.spark.read.splits import Piece, Split, SplitSize, plan, record_bytes_for
+from aof2.spark.requirements import require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aof2._types import EndLike, StartLike, StrPath
-    from aof2.spark.options import ReadOptions
-    from aof2.spark.schema import Columns
+    from aof2.spark.read.options import ReadOptions
+    from aof2.spark.read.schema import Columns
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def find_wanted(
     Runs before a session is started: a log that is not there is found out at once.
     """
     require_spark()
-    from aof2.spark.rdd import read_options
+    from aof2.spark.read.options import read_options
 
     given = {**(options or {}), **_positions(start, end)}
     is_here = spark is None or not is_connect(spark)
@@ -101,8 +101,8 @@ class _Question:
 
 
 def _plan(question: _Question) -> Wanted:
-    from aof2.spark.positions import Position, Positions
-    from aof2.spark.ranges import batch_ranges
+    from aof2.spark.read.positions import Position, Positions
+    from aof2.spark.read.ranges import batch_ranges
     from aof2.spark.streams import find_streams, place_of
 
     options = question.options

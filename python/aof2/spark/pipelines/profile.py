@@ -13,8 +13,8 @@ from aof2.spark.pipelines import tasks
 from aof2.spark.pipelines.planning import find_wanted, text_of
 from aof2.spark.pipelines.reports import Report
 from aof2.spark.pipelines.sessions import running
-from aof2.spark.schema import native_columns
-from aof2.spark.splits import Split
+from aof2.spark.read.schema import native_columns
+from aof2.spark.read.splits import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from aof2._types import EndLike, StartLike, StrPath
-    from aof2.spark.options import ReadOptions
     from aof2.spark.pipelines.progress import ProgressCallback
+    from aof2.spark.read.options import ReadOptions
 
 HOUR_MS = 3_600_000
 _COLUMNS = ("segment_id", "timestamp", "payload")
@@ -202,7 +202,7 @@ class _Job:
 
 
 def _count_split(job: _Job) -> list[_Cell]:
-    from aof2.spark.reading import HowToRead, SplitReader
+    from aof2.spark.read.split_reader import HowToRead, SplitReader
 
     how = HowToRead.of(job.options)
     cells = []

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from aof2.spark.pipelines.sessions import is_connect
+from aof2.spark.connect import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aof2.spark.arrival import require_spark
+from aof2.spark.requirements import require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,8 +96,3 @@ def _environment(*, is_local: bool) -> Iterator[None]:
     finally:
         for name in missing:
             os.environ.pop(name, None)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of a cluster elsewhere, with no files of its own."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")

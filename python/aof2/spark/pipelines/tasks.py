@@ -12,10 +12,10 @@ import pickle
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aof2
-from aof2.spark.arrival import travelling
+from aof2.spark.connect import is_connect
 from aof2.spark.errors import IncompleteRead
+from aof2.spark.pickling import travelling
 from aof2.spark.pipelines.progress import watching_tasks
-from aof2.spark.pipelines.sessions import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -41,22 +41,23 @@ mod tier;
 mod write;
 
 pub use check::{
-    Disagreement, LostRange, Problem, ProblemKind, Progress, RepairAction, RepairReport,
-    SCRUB_SCHEMA_ID, ScrubFinding, ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport,
-    ScrubUnreached, SegmentCheck, Severity, VerifyProgress, VerifyReport, compare_manifest, repair,
-    repair_with, scrub_bucket_on, scrub_url, verify, verify_bucket_on, verify_url, verify_with,
+    Disagreement, LostRange, MissingSegment, Problem, ProblemKind, Progress, RepairAction,
+    RepairReport, RestoreOptions, RestoreProgress, RestoreReport, SCRUB_SCHEMA_ID, ScrubFinding,
+    ScrubOptions, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached, SegmentCheck, Severity,
+    VerifyProgress, VerifyReport, compare_manifest, repair, repair_with, restore, restore_on,
+    scrub_bucket_on, scrub_url, verify, verify_bucket_on, verify_url, verify_with,
 };
 pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
-pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing, Watermarks};
+pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing};
 pub use read::{
     AofReader, Batch, End, Follow, Hydrate, OffsetRun, OnCorruption, Payload, Record, RecordRef,
-    Scan, ScanOptions, SkipReason, SkippedRange, Start, Visibility, archived_streams,
+    Scan, ScanOptions, SkipReason, SkippedRange, Start, Visibility, Watermarks, archived_streams,
     archived_streams_on,
 };
 pub use store::{
-    Layout, MissingSegment, Residency, RestoreOptions, RestoreProgress, RestoreReport, SealedInfo,
-    SegmentInfo, SegmentListing, cold_location, is_address, refuse_address, restore, restore_on,
+    Layout, Residency, SealedInfo, SegmentInfo, SegmentListing, cold_location, is_address,
+    refuse_address,
 };
 pub use sync::Position;
 pub use tier::{AdmissionPolicy, ColdStatus, TierConfig, TierMetrics, TierStatus};

@@ -7,7 +7,7 @@ use super::verify::VerifyReport;
 use super::verify::verify_archive;
 use crate::error::{AofError, Result};
 use crate::object::{ColdConfig, ObjectStore};
-use crate::read::Archive;
+use crate::store::Archive;
 use crate::store::{ColdTier, FoundStream, split_url};
 
 /// [`verify`](crate::check::verify::verify) of a log in an object store, `s3://bucket/prefix/NAME`, with

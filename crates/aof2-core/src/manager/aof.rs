@@ -21,7 +21,7 @@ use crate::write::Stream;
 use crate::write::{RetentionPolicy, RetentionReport};
 
 pub use append::Sealing;
-pub use durability::{Level, Watermarks};
+pub use durability::Level;
 
 /// Background workers of one stream; dropping them asks them to stop.
 pub(crate) trait Workers: Send + Sync {}
@@ -56,7 +56,7 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.stream.fork.is_forked() {
+        if self.stream.is_forked() {
             // Stopping the parent's tasks and runtime would wait for locks that its
             // threads may have held when this process was forked off.
             std::mem::forget(self.workers.get_mut().take());
@@ -72,7 +72,7 @@ impl Drop for Shared {
 impl fmt::Debug for Aof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Aof")
-            .field("root", &self.stream().config.root_dir)
+            .field("root", &self.stream().config().root_dir)
             .field("watermarks", &self.watermarks())
             .finish()
     }
@@ -114,7 +114,7 @@ impl Aof {
 
     /// The configuration it was opened with.
     pub fn config(&self) -> &AofConfig {
-        &self.stream().config
+        self.stream().config()
     }
 
     /// The longest payload that can be appended.
@@ -167,7 +167,7 @@ impl Aof {
     /// ```
     pub fn close(&self) -> Result<()> {
         let closed = self.stream().close();
-        if !self.stream().fork.is_forked() {
+        if !self.stream().is_forked() {
             self.shared.workers.lock().take();
         }
         closed

@@ -3,7 +3,7 @@
 mod aof;
 mod workers;
 
-pub use aof::{Aof, Level, Sealing, Watermarks};
+pub use aof::{Aof, Level, Sealing};
 
 use std::sync::{Arc, Weak};
 
@@ -90,7 +90,7 @@ pub struct AofManager {
 #[derive(Debug)]
 struct Shared {
     runtime: RuntimeChoice,
-    streams: Mutex<Vec<(Weak<Stream>, Option<Weak<StreamTiers>>)>>,
+    streams: Mutex<Vec<WeakStream>>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     /// Keeps the streams within their budgets, and the task that does it.
@@ -99,6 +99,7 @@ struct Shared {
 
 /// A stream, and its tiers if it has any.
 type OpenStream = (Arc<Stream>, Option<Arc<StreamTiers>>);
+type WeakStream = (Weak<Stream>, Option<Weak<StreamTiers>>);
 
 #[derive(Debug)]
 enum RuntimeChoice {
@@ -264,7 +265,7 @@ impl AofManager {
     /// Those that some handle still holds.
     fn streams(&self) -> Vec<OpenStream> {
         let streams = self.shared.streams.lock();
-        let upgrade = |(stream, tiers): &(Weak<Stream>, Option<Weak<StreamTiers>>)| {
+        let upgrade = |(stream, tiers): &WeakStream| {
             Some((stream.upgrade()?, tiers.as_ref().and_then(Weak::upgrade)))
         };
         streams.iter().filter_map(upgrade).collect()

@@ -57,16 +57,16 @@ async fn blocking<T: Send + 'static>(
 const FLUSH_RETRY: Duration = Duration::from_millis(500);
 
 async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
-    let interval = stream.config.flush_interval();
+    let interval = stream.config().flush_interval();
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.wakeups.flush_now.notified() => {}
-            () = stream.wakeups.flush_timer.notified() => {
+            () = stream.wakeups().flush_now.notified() => {}
+            () = stream.wakeups().flush_timer.notified() => {
                 let Some(interval) = interval else { continue };
                 tokio::select! {
                     () = stop(&mut stopped) => return,
-                    () = stream.wakeups.flush_now.notified() => {}
+                    () = stream.wakeups().flush_now.notified() => {}
                     () = tokio::time::sleep(interval) => {}
                 }
             }
@@ -78,7 +78,7 @@ async fn flush_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
             Some(Err(_)) if !stream.is_stopped() => {
                 tokio::select! {
                     () = stop(&mut stopped) => return,
-                    () = tokio::time::sleep(FLUSH_RETRY) => stream.wakeups.flush_now.notify_one(),
+                    () = tokio::time::sleep(FLUSH_RETRY) => stream.wakeups().flush_now.notify_one(),
                 }
             }
             Some(_) => {}
@@ -92,17 +92,17 @@ const SPARE_IDLE: Duration = Duration::from_secs(30);
 async fn prepare_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) {
     let _ = blocking(&stream, Stream::remove_unused).await;
     loop {
-        let seen = stream.appended.count();
-        let has_spare = stream.rollover.spare_count() > 0;
+        let seen = stream.appended().count();
+        let has_spare = stream.has_spare();
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.wakeups.spare.notified() => {}
-            () = stream.wakeups.pages.notified() => {
+            () = stream.wakeups().spare.notified() => {}
+            () = stream.wakeups().pages.notified() => {
                 let _ = blocking(&stream, Stream::fault_in_active).await;
                 continue;
             }
             () = tokio::time::sleep(SPARE_IDLE), if has_spare => {
-                if stream.appended.count() == seen {
+                if stream.appended().count() == seen {
                     let _ = blocking(&stream, Stream::release_idle_spares).await;
                 }
                 continue;
@@ -123,7 +123,7 @@ async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.wakeups.seal.notified() => {}
+            () = stream.wakeups().seal.notified() => {}
         }
         loop {
             match blocking(&stream, Stream::finalize_step).await {
@@ -132,8 +132,8 @@ async fn finalize_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
                 Some(Ok(false) | Err(_)) => break,
             }
         }
-        if !stream.config.retention.keeps_everything() {
-            let retained = blocking(&stream, |s| s.apply_retention(&s.config.retention)).await;
+        if !stream.config().retention.keeps_everything() {
+            let retained = blocking(&stream, |s| s.apply_retention(&s.config().retention)).await;
             if let Some(Err(error)) = retained {
                 tracing::warn!(%error, "retention failed");
             }
@@ -147,7 +147,7 @@ async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
     loop {
         tokio::select! {
             () = stop(&mut stopped) => return,
-            () = stream.wakeups.manifest.notified() => {}
+            () = stream.wakeups().manifest.notified() => {}
             () = sleep(due) => {}
         }
         match blocking(&stream, |stream| stream.store().tend_manifest()).await {

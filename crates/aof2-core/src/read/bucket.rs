@@ -20,9 +20,9 @@ use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{ForkStamp, OsStorage, Storage};
-use crate::segment::{Artifact, ArtifactSource, Segment};
-use crate::store::ArchivedObject;
+use crate::segment::{Artifact, Segment};
 use crate::store::AwayCopies;
+use crate::store::{Archive, ArchivedObject};
 use crate::store::{Found, settle};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::sync::Position;
@@ -32,31 +32,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a follower looks. Segments are archived whole, so there is nothing to gain
 /// from hurry, and a listing is paid for.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
-
-/// The archived segments of one stream.
-pub(crate) trait Archive: Send + Sync + Debug {
-    /// Where the stream is: opens it again.
-    fn url(&self) -> &Path;
-
-    /// What is there, oldest first: the latest object of each segment.
-    fn list(&self) -> Result<Vec<ArchivedObject>>;
-
-    /// Reads the end of these objects, and says of each in turn what it is.
-    fn open(
-        &self,
-        wanted: &[ArchivedObject],
-        done: &mut dyn FnMut(&ArchivedObject, Result<Artifact>) -> Result<()>,
-    ) -> Result<()>;
-
-    /// The bytes of an object, whatever they are.
-    fn source(&self, object: &ArchivedObject) -> Arc<dyn ArtifactSource>;
-
-    /// An object as messages name it.
-    fn name(&self, object: &ArchivedObject) -> std::path::PathBuf;
-
-    /// The object of a segment that is missing, whichever upload it was.
-    fn name_of_missing(&self, segment_id: SegmentId) -> std::path::PathBuf;
-}
 
 #[derive(Debug)]
 pub(crate) struct Remote {

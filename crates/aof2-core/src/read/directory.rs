@@ -74,7 +74,7 @@ impl ReadOnly {
         remembers: bool,
     ) -> Result<Self> {
         let layout = Layout::new(root);
-        let survey = Survey::take(&*storage, &layout, &*store)?;
+        let survey = Survey::take(&*storage, &layout, &store)?;
         let Some(identity) = survey.identity_or_derived(&*storage, &layout)? else {
             return Err(AofError::NotALog {
                 path: root.to_owned(),
@@ -381,8 +381,7 @@ impl Source for ReadOnly {
         }
         let mut found = Vec::new();
         for name in names {
-            let loaded =
-                name.load(&*self.storage, &self.layout, &*self.store, self.identity.format);
+            let loaded = name.load(&*self.storage, &self.layout, &self.store, self.identity.format);
             match loaded {
                 Ok(f) => found.push(f),
                 Err(e)

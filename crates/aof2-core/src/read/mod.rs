@@ -11,7 +11,6 @@ mod skipped;
 mod source;
 mod url;
 
-pub(crate) use bucket::Archive;
 pub(crate) use cursor::Cursor;
 pub use cursor::Start;
 pub use reader::AofReader;
@@ -20,6 +19,6 @@ pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
 pub use skipped::{SkipReason, SkippedRange};
-pub use source::Visibility;
 pub(crate) use source::{Comeback, Limit, Source, WaitFuture, Waited};
+pub use source::{Visibility, Watermarks};
 pub use url::{archived_streams, archived_streams_on};

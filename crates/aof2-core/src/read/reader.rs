@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bucket::{Archive, Remote};
+use super::bucket::Remote;
 use super::cursor::{Cursor, Start};
 use super::directory::ReadOnly;
 use super::record::Record;
 use super::scan::{End, Follow, Scan, ScanOptions};
+use super::source::Watermarks;
 use super::source::{Source, Visibility};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{RecordId, SegmentFormat, StreamId, StreamIdentity};
 use crate::io::Storage;
-use crate::manager::Watermarks;
+use crate::store::Archive;
 use crate::store::ArchivedObject;
 use crate::store::ColdStore;
 use crate::store::refuse_address;
@@ -156,7 +157,7 @@ impl AofReader {
 
     /// The durable record with this id, if that costs no wait: [`Aof::try_read`].
     ///
-    /// [`Aof::try_read`]: crate::manager::Aof::try_read
+    /// [`Aof::try_read`]: crate::Aof::try_read
     pub fn try_read(&self, id: RecordId) -> Result<Record> {
         self.try_read_with(id, Visibility::Durable)
     }

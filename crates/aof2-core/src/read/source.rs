@@ -23,6 +23,19 @@ pub enum Visibility {
     Appended,
 }
 
+/// How far a stream has got: next logical offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Records below this are appended: in the page cache, safe from the death of
+    /// this process.
+    pub appended: u64,
+    /// Records below this are durable: safe from a power cut.
+    pub durable: u64,
+    /// Records below this are in the object store: safe from the loss of the machine. 0
+    /// as long as none is.
+    pub archived: u64,
+}
+
 /// The end of what a reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {

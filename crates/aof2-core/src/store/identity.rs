@@ -30,6 +30,12 @@ pub(crate) fn look_for(
     }
 }
 
+/// What a log is called that was given no name: its directory.
+pub(crate) fn directory_name(root: &Path) -> String {
+    let absolute = std::path::absolute(root).unwrap_or(root.to_owned());
+    absolute.file_name().map_or("log".into(), |n| n.to_string_lossy().into_owned())
+}
+
 /// An id that no other log has.
 pub(crate) fn draw_id(storage: &dyn Storage, root: &Path) -> Result<StreamId> {
     loop {

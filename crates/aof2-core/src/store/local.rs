@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::away::{list_dir, store_cold_tail};
 use super::busy::Slot;
 use super::quarantine::Quarantine;
-use super::store::Store;
+use super::state::Store;
 use super::table::SegmentEntry;
 use super::warm::WarmFiles;
 use crate::error::{AofError, Damage, Result};

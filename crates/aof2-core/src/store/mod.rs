@@ -18,8 +18,8 @@ mod local;
 mod pins;
 mod publish;
 mod quarantine;
+mod state;
 mod steps;
-mod store;
 pub(crate) mod stored_index;
 mod survey;
 mod table;
@@ -31,20 +31,20 @@ pub use address::{is_address, refuse_address};
 pub use away::Residency;
 pub(crate) use away::{ArchivedObject, AwayCopies};
 pub(crate) use change::{Applied, Change, Removal, Suspect};
-pub(crate) use cold::{ColdStore, ColdTier, FoundStream, split_url};
-pub use cold::{
-    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, cold_location, restore,
-    restore_on,
+pub use cold::cold_location;
+pub(crate) use cold::{
+    Archive, ColdStore, ColdTier, FoundStream, bring, split_url, store_location,
 };
 pub(crate) use files::{create_anew, temporary_of};
-pub(crate) use identity::{draw_id, recorded_id};
+pub(crate) use identity::{directory_name, draw_id, recorded_id};
 pub use layout::{Layout, SegmentListing};
 pub(crate) use publish::{
     WatermarkPublisher, WatermarkView, durable_position, is_closed, load_claim, mark_doubtful,
 };
 pub(crate) use quarantine::Quarantine;
-pub(crate) use store::{Owner, Store, StoreParts, Unsealed};
+pub(crate) use state::{Owner, Store, StoreParts, Unsealed};
 pub(crate) use survey::{Found, Present, Survey, missing_entry, settle};
 pub(crate) use table::{Opened, SegmentEntry, SegmentTable};
 pub use table::{SealedInfo, SegmentInfo};
+pub(crate) use warm::WarmFiles;
 pub(crate) use windows::{FRAMES_MAX, ReadAhead};

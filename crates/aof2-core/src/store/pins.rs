@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 
-use super::store::Store;
+use super::state::Store;
 use crate::error::{AofError, Result};
 use crate::format::{PINS_LEN_MAX, SegmentId, decode_pins, encode_pins};
 use crate::io::OpenMode;

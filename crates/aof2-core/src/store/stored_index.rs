@@ -9,7 +9,7 @@
 use std::io;
 
 use super::layout::Layout;
-use super::store::Store;
+use super::state::Store;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::format::{
     FormatError, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentFileName, SegmentIndex,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::away::{AwayCopies, AwayNames, list_away};
 use super::cold::ColdStore;
-use super::identity::{recorded_id, unidentified};
+use super::identity::{directory_name, recorded_id, unidentified};
 use super::layout::{Layout, SegmentListing};
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Damage, Result};
@@ -451,7 +451,7 @@ impl Survey {
         let told = first_stream_id(&self.found).or_else(|| recorded_id(storage, layout));
         Ok(Some(StreamIdentity {
             stream_id: told.ok_or_else(|| unidentified(layout))?,
-            name: crate::write::AofConfig::new(layout.root()).stream_name(),
+            name: directory_name(layout.root()),
             format: first.format,
             created_at_ns: first.name.created_at_ns,
         }))

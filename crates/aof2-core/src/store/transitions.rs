@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::store::{Store, Unsealed};
+use super::state::{Store, Unsealed};
 use super::survey::Survey;
 use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Result};

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::archive::ColdJob;
 use super::coordinator::Coordinator;
 use super::jobs::Job;
-use crate::check::ScrubJob;
+use super::scrub::ScrubJob;
 
 /// One kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

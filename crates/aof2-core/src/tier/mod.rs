@@ -17,6 +17,7 @@ mod lanes;
 mod outage;
 mod pins;
 mod plan;
+mod scrub;
 mod status;
 mod stream;
 
@@ -26,7 +27,7 @@ pub use config::{AdmissionPolicy, TierConfig};
 mod tests;
 
 pub(crate) use activation::Priority;
-pub(crate) use archive::{upload_now, upload_through};
+pub(crate) use archive::upload_through;
 pub(crate) use coordinator::Coordinator;
 pub(crate) use jobs::Job;
 pub(crate) use lanes::Lane;

@@ -7,21 +7,19 @@ use std::time::Duration;
 
 use super::archive::uploads_pending;
 use super::stream::StreamTiers;
+use crate::check::ScrubCounters;
 use crate::object::{Capabilities, ObjectMetrics};
 use crate::write::Stream;
 
 /// Counters of one stream.
 #[derive(Debug, Default)]
-pub(crate) struct TierCounters {
+pub(super) struct TierCounters {
     pub(super) evictions: AtomicU64,
     pub(super) failures: AtomicU64,
     pub(super) cold_failures: AtomicU64,
     pub(super) warm_evictions: AtomicU64,
     pub(super) deletes: AtomicU64,
-    pub(crate) scrubbed_bytes: AtomicU64,
-    pub(crate) scrubbed_segments: AtomicU64,
-    pub(crate) damage_found: AtomicU64,
-    pub(crate) healed: AtomicU64,
+    pub(super) scrub: ScrubCounters,
     uploads: AtomicU64,
     uploaded_bytes: AtomicU64,
     upload_ns: AtomicU64,
@@ -79,10 +77,10 @@ impl TierCounters {
             upload_seconds: load(&self.upload_ns) as f64 / 1e9,
             deletes: load(&self.deletes),
             cold_failures: load(&self.cold_failures),
-            scrubbed_bytes: load(&self.scrubbed_bytes),
-            scrubbed_segments: load(&self.scrubbed_segments),
-            damage_found: load(&self.damage_found),
-            healed: load(&self.healed),
+            scrubbed_bytes: load(&self.scrub.bytes),
+            scrubbed_segments: load(&self.scrub.segments),
+            damage_found: load(&self.scrub.damage_found),
+            healed: load(&self.scrub.healed),
         }
     }
 }

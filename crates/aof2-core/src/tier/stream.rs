@@ -30,7 +30,7 @@ const BRING_BACK_WAIT: Duration = Duration::from_secs(30);
 /// What the coordinator knows of a stream, and what the stream asks of it.
 #[derive(Debug)]
 pub(crate) struct StreamTiers {
-    pub(crate) coordinator: Arc<Coordinator>,
+    pub(super) coordinator: Arc<Coordinator>,
     stream: OnceLock<Weak<Stream>>,
     /// The stream's own limit, besides that of all streams of the manager.
     pub(super) hot_bytes: Option<u64>,
@@ -43,8 +43,8 @@ pub(crate) struct StreamTiers {
     pub(super) wanted: AtomicU64,
     pub(super) activations: Mutex<PendingActivationQueue>,
     pub(super) backoff: Mutex<Backoff<SegmentId>>,
-    pub(crate) counters: TierCounters,
-    pub(crate) scrub: ScrubState,
+    pub(super) counters: TierCounters,
+    pub(super) scrub: ScrubState,
     /// When its segments were compressed for the object store last, and when something was
     /// done there: see [`Coordinator::had_turn`].
     pub(super) compress_turn: AtomicU64,

@@ -7,6 +7,7 @@ use super::retention::RetentionPolicy;
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentFormat, validate_name};
 use crate::manifest::{ManifestConfig, ManifestMode};
+use crate::store::directory_name;
 
 /// When appended records are made durable without anybody asking.
 ///
@@ -201,10 +202,7 @@ impl AofConfig {
     pub fn stream_name(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
-            None => {
-                let absolute = std::path::absolute(&self.root_dir).unwrap_or(self.root_dir.clone());
-                absolute.file_name().map_or("log".into(), |n| n.to_string_lossy().into_owned())
-            }
+            None => directory_name(&self.root_dir),
         }
     }
 

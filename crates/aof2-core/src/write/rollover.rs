@@ -264,6 +264,11 @@ impl Stream {
         self.config.segment_target_bytes.map_or(u32::MAX, |b| u32::try_from(b).unwrap_or(u32::MAX))
     }
 
+    /// Whether a spare segment is ready.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.rollover.spare_count() > 0
+    }
+
     /// Background: makes one spare if fewer are ready than wanted. Returns whether
     /// it did something.
     pub(crate) fn prepare_step(&self) -> Result<bool> {

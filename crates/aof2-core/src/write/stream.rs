@@ -93,34 +93,62 @@ pub(crate) struct Wakeups {
 /// An open stream. [`Aof`](crate::manager::Aof) is the handle to it.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) config: AofConfig,
+    pub(super) config: AofConfig,
     /// Its segments.
     pub(super) store: Arc<Store>,
     /// Where they are kept.
     pub(super) tiers: Arc<dyn Tiers>,
-    pub(crate) tail: Mutex<Tail>,
-    pub(crate) appended: Watermark,
-    pub(crate) durable: Watermark,
+    pub(super) tail: Mutex<Tail>,
+    pub(super) appended: Watermark,
+    pub(super) durable: Watermark,
     /// Stream bytes that are durable.
-    pub(crate) durable_bytes: AtomicU64,
-    pub(crate) gate: FlushGate,
-    pub(crate) rollover: Rollover,
-    pub(crate) publisher: WatermarkPublisher,
-    pub(crate) metrics: Metrics,
-    pub(crate) wakeups: Wakeups,
-    pub(crate) fork: ForkStamp,
-    pub(crate) closed: AtomicBool,
-    pub(crate) poisoned: AtomicBool,
+    pub(super) durable_bytes: AtomicU64,
+    pub(super) gate: FlushGate,
+    pub(super) rollover: Rollover,
+    pub(super) publisher: WatermarkPublisher,
+    pub(super) metrics: Metrics,
+    pub(super) wakeups: Wakeups,
+    pub(super) fork: ForkStamp,
+    pub(super) closed: AtomicBool,
+    pub(super) poisoned: AtomicBool,
     /// Whether another writer has the log.
-    pub(crate) fenced: AtomicBool,
-    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    pub(super) fenced: AtomicBool,
+    pub(super) lock: Mutex<Option<Box<dyn LockGuard>>>,
     /// Held while closing, so that whoever closes too returns when it is done.
-    pub(crate) closing: Mutex<()>,
+    pub(super) closing: Mutex<()>,
 }
 
 impl Stream {
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    pub(crate) fn config(&self) -> &AofConfig {
+        &self.config
+    }
+
+    /// How far records were appended.
+    pub(crate) fn appended(&self) -> &Watermark {
+        &self.appended
+    }
+
+    /// How far they are durable.
+    pub(crate) fn durable(&self) -> &Watermark {
+        &self.durable
+    }
+
+    /// What background tasks wait for.
+    pub(crate) fn wakeups(&self) -> &Wakeups {
+        &self.wakeups
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.fork.is_forked()
+    }
+
+    /// The identifier that the footers of later segments carry.
+    pub(crate) fn set_ext_id(&self, ext_id: u64) {
+        self.tail.lock().ext_id = ext_id;
     }
 
     /// The directory of the log.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::host::ScrubHost;
 use super::options::ScrubOptions;
 use super::pace::Pace;
 use super::progress::Telling;
@@ -15,8 +16,6 @@ use super::saved::{Saved, told};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::store::Residency;
-use crate::tier::Coordinator;
-use crate::tier::StreamTiers;
 use crate::write::Stream;
 
 /// How often it is written down how far a scrub has got.
@@ -105,7 +104,7 @@ impl ScrubState {
     }
 
     /// When the next step is due.
-    fn due_ms(&self, now_ms: u64, interval_ms: u64) -> u64 {
+    pub(crate) fn due_ms(&self, now_ms: u64, interval_ms: u64) -> u64 {
         let state = self.state.lock();
         if state.is_running {
             return now_ms;
@@ -115,70 +114,37 @@ impl ScrubState {
     }
 }
 
-/// The next segment of a scrub; it holds the stream for as long as it runs.
-#[derive(Debug)]
-pub(crate) struct ScrubJob {
-    stream: Arc<Stream>,
-    tiers: Arc<StreamTiers>,
-}
-
-impl Coordinator {
-    /// A step of a scrub that is due at this time, the one that waits longest first.
-    pub(crate) fn plan_scrub(&self, now_ms: u64) -> Option<ScrubJob> {
-        let interval_ms = self.config().scrub_interval_ms;
-        if interval_ms == 0 {
-            return None;
+/// Checks the next segment of a scrub at an interval, or ends the scrub when there is none.
+pub(crate) fn scrub_next(stream: &Arc<Stream>, host: &dyn ScrubHost, bytes_per_second: u64) {
+    let store = stream.store();
+    let next = {
+        let mut state = host.state().state.lock();
+        state.is_running = true;
+        let next = match state.saved.reached {
+            Some(reached) => store.table().after(reached.as_u32()),
+            None => store.table().first(),
+        };
+        next.filter(|entry| entry.sealed_info().is_some()).map(|entry| entry.meta.segment_id)
+    };
+    let Some(segment_id) = next else {
+        host.state().complete(stream, store.now_ms());
+        tracing::info!(stream = %store.name(), "every copy was checked");
+        return;
+    };
+    let options =
+        ScrubOptions { bytes_per_second: Some(bytes_per_second), ..ScrubOptions::default() };
+    let pace = Pace::new(Arc::clone(stream), options.bytes_per_second);
+    let mut silent = |_: &_| ControlFlow::Continue(());
+    let telling = Telling::new(Arc::clone(&pace), 1, &mut silent);
+    let mut scrub = Scrub::new(stream, host, &options, pace, telling);
+    match scrub.all(&[segment_id]) {
+        Ok(()) => {}
+        // The next process continues here.
+        Err(AofError::Closed | AofError::Forked) => return,
+        Err(error) => {
+            tracing::warn!(%error, segment = segment_id.as_u64(), "a scrub passed it over");
         }
-        let due = self.open_streams().into_iter().filter_map(|(stream, tiers)| {
-            let due_ms = tiers.scrub.due_ms(now_ms, interval_ms);
-            (due_ms <= now_ms).then_some((due_ms, ScrubJob { stream, tiers }))
-        });
-        due.min_by_key(|(due_ms, _)| *due_ms).map(|(_, job)| job)
     }
-
-    /// When the next scrub is due after this time, if no stream is opened; `None`: never.
-    pub(crate) fn next_scrub_ms(&self, now_ms: u64) -> Option<u64> {
-        let interval_ms = self.config().scrub_interval_ms;
-        let streams = self.open_streams();
-        streams.iter().map(|(_, tiers)| tiers.scrub.due_ms(now_ms, interval_ms)).min()
-    }
-}
-
-impl ScrubJob {
-    /// Checks the next segment, or ends the scrub when there is none.
-    pub(crate) fn run(self) {
-        let Self { stream, tiers } = &self;
-        let next = {
-            let mut state = tiers.scrub.state.lock();
-            state.is_running = true;
-            let next = match state.saved.reached {
-                Some(reached) => stream.store().table().after(reached.as_u32()),
-                None => stream.store().table().first(),
-            };
-            next.filter(|entry| entry.sealed_info().is_some()).map(|entry| entry.meta.segment_id)
-        };
-        let Some(segment_id) = next else {
-            tiers.scrub.complete(stream, tiers.coordinator.now_ms());
-            tracing::info!(stream = %stream.store().identity().name, "every copy was checked");
-            return;
-        };
-        let options = ScrubOptions {
-            bytes_per_second: Some(tiers.coordinator.config().scrub_bytes_per_second),
-            ..ScrubOptions::default()
-        };
-        let pace = Pace::new(Arc::clone(stream), options.bytes_per_second);
-        let mut silent = |_: &_| ControlFlow::Continue(());
-        let telling = Telling::new(Arc::clone(&pace), 1, &mut silent);
-        let mut scrub = Scrub::new(stream, tiers, &options, pace, telling);
-        match scrub.all(&[segment_id]) {
-            Ok(()) => {}
-            // The next process takes it up here.
-            Err(AofError::Closed | AofError::Forked) => return,
-            Err(error) => {
-                tracing::warn!(%error, segment = segment_id.as_u64(), "a scrub passed it over");
-            }
-        }
-        scrub.finish();
-        tiers.scrub.reach(stream, segment_id, tiers.coordinator.now_ms());
-    }
+    scrub.finish();
+    host.state().reach(stream, segment_id, store.now_ms());
 }

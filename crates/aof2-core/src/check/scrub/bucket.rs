@@ -13,10 +13,10 @@ use super::report::{ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, Scru
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::object::{ColdConfig, ObjectStore};
-use crate::read::{AofReader, Archive, End, Hydrate, OnCorruption, ScanOptions, Start};
+use crate::read::{AofReader, End, Hydrate, OnCorruption, ScanOptions, Start};
 use crate::segment::Artifact;
-use crate::store::ArchivedObject;
 use crate::store::Residency;
+use crate::store::{Archive, ArchivedObject};
 use crate::store::{ColdTier, FoundStream, split_url};
 
 /// Times that an object is looked for again that is gone since it was listed.

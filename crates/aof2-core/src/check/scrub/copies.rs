@@ -42,7 +42,7 @@ impl<'a> Scrub<'a> {
     }
 
     pub(super) fn checker(&self) -> Checker<'a> {
-        let cold = self.tiers.coordinator.cold();
+        let cold = self.stream.store().cold().tier();
         Checker { stream: self.stream, cold, pace: Arc::clone(&self.pace) }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Scrub<'a> {
         let segment_id = entry.meta.segment_id;
         self.report.copies += u64::from(!matches!(verdict, Verdict::Absent));
         match verdict {
-            Verdict::Good | Verdict::Absent => self.tiers.scrub.is_well(segment_id, tier),
+            Verdict::Good | Verdict::Absent => self.host.state().is_well(segment_id, tier),
             Verdict::Bad(_) => {}
             Verdict::Unreached(error) => {
                 let place = self.place_of(entry, tier);
@@ -136,7 +136,7 @@ impl<'a> Scrub<'a> {
             }
             return Ok(());
         }
-        let healer = Healer { stream: self.stream, tiers: self.tiers, segment_id, warm };
+        let healer = Healer { stream: self.stream, host: self.host, segment_id, warm };
         let checker = self.checker();
         let healed = healer.heal(&verdicts, |entry| {
             Ok(checker.check(entry, Residency::Hot, &mut || {})?.is_bad())

@@ -9,13 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::check::Verdict;
+use super::host::ScrubHost;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::segment::Artifact;
 use crate::store::{Applied, Change, Residency, SegmentEntry, Suspect};
-use crate::tier::Job;
-use crate::tier::StreamTiers;
-use crate::tier::upload_now;
 use crate::write::Stream;
 
 /// What is known of the copies of one segment.
@@ -65,7 +63,7 @@ pub(super) struct Healed {
 /// Heals one segment.
 pub(super) struct Healer<'a> {
     pub(super) stream: &'a Arc<Stream>,
-    pub(super) tiers: &'a StreamTiers,
+    pub(super) host: &'a dyn ScrubHost,
     pub(super) segment_id: SegmentId,
     /// The compressed copy that was checked.
     pub(super) warm: Option<Arc<Artifact>>,
@@ -92,8 +90,8 @@ impl Healer<'_> {
             all.push(self.heal_cold(verdicts, lost));
         }
         // What the tiers gave up because of the damage can be done now.
-        self.tiers.forget_failures(self.segment_id);
-        self.tiers.moved(self.stream);
+        self.host.healed(self.segment_id);
+        self.host.changed();
         all
     }
 
@@ -146,7 +144,7 @@ impl Healer<'_> {
             self.stream.store().apply(&Change::Fetch(self.segment_id))?;
             return Ok(Residency::Cold);
         }
-        Job::compress_now(self.stream, self.tiers, self.segment_id)?;
+        self.host.compress(self.segment_id)?;
         Ok(Residency::Hot)
     }
 
@@ -165,8 +163,7 @@ impl Healer<'_> {
     }
 
     fn upload(&self) -> Result<()> {
-        let uploaded = upload_now(self.stream, self.tiers, self.segment_id);
-        uploaded.map(drop)
+        self.host.upload(self.segment_id)
     }
 }
 

@@ -13,6 +13,7 @@ mod bucket;
 mod check;
 mod copies;
 mod heal;
+mod host;
 mod options;
 mod pace;
 mod passed_over;
@@ -21,8 +22,9 @@ mod report;
 mod run;
 mod saved;
 
-pub(crate) use background::{ScrubJob, ScrubState};
+pub(crate) use background::{ScrubState, scrub_next};
 pub use bucket::{scrub_bucket_on, scrub_url};
+pub(crate) use host::{ScrubCounters, ScrubHost};
 pub use options::ScrubOptions;
 pub use report::{
     SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached,

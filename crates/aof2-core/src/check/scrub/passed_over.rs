@@ -10,7 +10,6 @@ use super::run::Scrub;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::store::{Change, Residency, SegmentEntry, Suspect};
-use crate::tier::Priority;
 
 impl Scrub<'_> {
     /// The end of the object that is kept here is rewritten from what is in memory.
@@ -62,7 +61,7 @@ impl Scrub<'_> {
             let tier = Residency::Hot;
             if self.aside(segment_id, tier, place, problem, from, aside)? {
                 // It comes back within the budget; a refusal leaves it where it is.
-                let _ = self.tiers.ask(segment_id, Priority::Prefetch);
+                self.host.prefetch(segment_id);
             }
         }
         if !self.options.warm {
@@ -135,11 +134,11 @@ impl Scrub<'_> {
             return Ok(());
         }
         let segment_id = entry.meta.segment_id;
-        let healer = Healer { stream: self.stream, tiers: self.tiers, segment_id, warm: None };
+        let healer = Healer { stream: self.stream, host: self.host, segment_id, warm: None };
         if let Err(error) = healer.make_warm(&verdicts) {
             tracing::warn!(%error, segment = segment_id.as_u64(), "no compressed copy was made");
         }
-        self.tiers.moved(self.stream);
+        self.host.changed();
         Ok(())
     }
 }

@@ -4,19 +4,19 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::host::ScrubHost;
 use super::options::ScrubOptions;
 use super::pace::Pace;
 use super::progress::Telling;
 use super::report::{SCRUB_SCHEMA_ID, ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::tier::StreamTiers;
 use crate::write::Stream;
 
 /// Scrubs on this thread; see `Aof::scrub`.
 pub(crate) fn scrub_now(
     stream: &Arc<Stream>,
-    tiers: &StreamTiers,
+    host: &dyn ScrubHost,
     options: &ScrubOptions,
     progress: &mut dyn FnMut(&ScrubProgress) -> ControlFlow<()>,
 ) -> Result<ScrubReport> {
@@ -24,7 +24,7 @@ pub(crate) fn scrub_now(
     let ids = ids_in(stream, &options.segments);
     let pace = Pace::new(Arc::clone(stream), options.bytes_per_second);
     let telling = Telling::new(Arc::clone(&pace), ids.len() as u64, progress);
-    let mut scrub = Scrub::new(stream, tiers, options, pace, telling);
+    let mut scrub = Scrub::new(stream, host, options, pace, telling);
     let ended = scrub.all(&ids);
     let mut report = scrub.finish();
     match ended {
@@ -33,7 +33,7 @@ pub(crate) fn scrub_now(
         Err(error) => return Err(error),
     }
     if report.is_complete && options.is_of_everything() {
-        tiers.scrub.complete(stream, tiers.coordinator.now_ms());
+        host.state().complete(stream, stream.store().now_ms());
     }
     Ok(report)
 }
@@ -48,7 +48,7 @@ fn ids_in(stream: &Stream, wanted: &Range<u64>) -> Vec<SegmentId> {
 /// A scrub under way.
 pub(super) struct Scrub<'a> {
     pub(super) stream: &'a Arc<Stream>,
-    pub(super) tiers: &'a StreamTiers,
+    pub(super) host: &'a dyn ScrubHost,
     pub(super) options: &'a ScrubOptions,
     pub(super) pace: Arc<Pace>,
     pub(super) telling: Telling<'a>,
@@ -60,13 +60,13 @@ pub(super) struct Scrub<'a> {
 impl<'a> Scrub<'a> {
     pub(super) fn new(
         stream: &'a Arc<Stream>,
-        tiers: &'a StreamTiers,
+        host: &'a dyn ScrubHost,
         options: &'a ScrubOptions,
         pace: Arc<Pace>,
         telling: Telling<'a>,
     ) -> Self {
         let report = ScrubReport::default();
-        Self { stream, tiers, options, pace, telling, report, counted: 0 }
+        Self { stream, host, options, pace, telling, report, counted: 0 }
     }
 
     pub(super) fn all(&mut self, ids: &[SegmentId]) -> Result<()> {
@@ -91,8 +91,8 @@ impl<'a> Scrub<'a> {
 
     fn count(&mut self) {
         let bytes = self.pace.bytes();
-        let counters = &self.tiers.counters;
-        counters.scrubbed_bytes.fetch_add(bytes - self.counted, Ordering::Relaxed);
+        let counters = self.host.counters();
+        counters.bytes.fetch_add(bytes - self.counted, Ordering::Relaxed);
         self.counted = bytes;
     }
 
@@ -119,7 +119,7 @@ impl<'a> Scrub<'a> {
             None => self.copies(&entry)?,
         }
         self.report.segments += 1;
-        self.tiers.counters.scrubbed_segments.fetch_add(1, Ordering::Relaxed);
+        self.host.counters().segments.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -128,17 +128,17 @@ impl<'a> Scrub<'a> {
     pub(super) fn found(&mut self, finding: ScrubFinding) {
         let segment_id = SegmentId::from_u64(finding.segment_id);
         let is_healed = matches!(finding.outcome, ScrubOutcome::Healed { .. });
-        let counters = &self.tiers.counters;
+        let counters = self.host.counters();
         counters.damage_found.fetch_add(1, Ordering::Relaxed);
         counters.healed.fetch_add(u64::from(is_healed), Ordering::Relaxed);
         self.telling.so_far.damage_found += 1;
         self.telling.so_far.healed += u64::from(is_healed);
         let is_new = match is_healed {
             true => {
-                self.tiers.scrub.is_well(segment_id, finding.tier);
+                self.host.state().is_well(segment_id, finding.tier);
                 true
             }
-            false => self.tiers.scrub.is_ill(segment_id, finding.tier),
+            false => self.host.state().is_ill(segment_id, finding.tier),
         };
         if is_new {
             let blob = finding.blob();

@@ -166,7 +166,7 @@ impl Aof {
                 reason: "the compact format has no place for it".into(),
             });
         }
-        self.stream().tail.lock().ext_id = ext_id;
+        self.stream().set_ext_id(ext_id);
         Ok(())
     }
 

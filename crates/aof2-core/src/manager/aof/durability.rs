@@ -5,22 +5,9 @@ use std::time::Duration;
 use super::{Aof, deadline};
 use crate::error::{AofError, Result};
 use crate::format::RecordId;
-use crate::read::Visibility;
+use crate::read::{Visibility, Watermarks};
 use crate::sync::{Position, Watermark};
 use crate::write::Stream;
-
-/// How far a stream has got: next logical offsets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watermarks {
-    /// Records below this are appended: in the page cache, safe from the death of
-    /// this process.
-    pub appended: u64,
-    /// Records below this are durable: safe from a power cut.
-    pub durable: u64,
-    /// Records below this are in the object store: safe from the loss of the machine. 0
-    /// as long as none is.
-    pub archived: u64,
-}
 
 /// A level of safety to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +33,7 @@ impl Aof {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        let position = self.stream().appended.position();
+        let position = self.stream().appended().position();
         self.stream().flush_until(position, None)
     }
 
@@ -68,7 +55,7 @@ impl Aof {
 
     /// End of what is appended now, to wait for with [`Aof::flush_to`].
     pub fn appended_position(&self) -> Position {
-        self.stream().appended.position()
+        self.stream().appended().position()
     }
 
     /// Returns when everything before this position is durable; `Timeout` if that
@@ -90,7 +77,7 @@ impl Aof {
 
     /// [`Aof::flush`] without blocking a thread.
     pub async fn flush_async(&self) -> Result<()> {
-        let position = self.stream().appended.position();
+        let position = self.stream().appended().position();
         self.stream().flush_until_async(position).await
     }
 
@@ -101,7 +88,7 @@ impl Aof {
     }
 
     fn position_after(&self, id: RecordId) -> Result<Position> {
-        if !self.stream().appended.position().covers(id) {
+        if !self.stream().appended().position().covers(id) {
             return Err(AofError::NoSuchRecord(id));
         }
         Ok(Position::from_u64(id.as_u64() + 1))
@@ -110,9 +97,9 @@ impl Aof {
     /// How far the stream has got.
     pub fn watermarks(&self) -> Watermarks {
         // Durable first: it never overtakes appended.
-        let durable = self.stream().durable.count();
+        let durable = self.stream().durable().count();
         let archived = self.stream().store().archived().count();
-        Watermarks { appended: self.stream().appended.count(), durable, archived }
+        Watermarks { appended: self.stream().appended().count(), durable, archived }
     }
 
     /// Waits until the stream has reached logical offset `count` on this level,

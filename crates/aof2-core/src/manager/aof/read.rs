@@ -162,9 +162,9 @@ impl Aof {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        let limit = self.stream().appended.position();
-        let next_offset = self.stream().appended.count();
-        reader::segment_infos(&self.stream().store().table(), limit, next_offset)
+        let limit = self.stream().appended().position();
+        let next_offset = self.stream().appended().count();
+        reader::segment_infos(self.stream().store().table(), limit, next_offset)
     }
 
     /// First logical offset that still exists.

@@ -13,13 +13,11 @@
 mod bucket;
 mod chunks;
 mod claim;
-mod fetch_all;
 mod names;
 mod place;
 mod reconcile;
 mod recover;
 mod remote;
-mod restore;
 mod source;
 mod store;
 mod upload;
@@ -27,10 +25,9 @@ mod view;
 mod writer;
 
 pub use place::cold_location;
-pub use restore::{
-    MissingSegment, RestoreOptions, RestoreProgress, RestoreReport, restore, restore_on,
-};
+pub(crate) use place::store_location;
 
 pub(crate) use bucket::ColdTier;
-pub(crate) use remote::{FoundStream, split_url};
+pub(crate) use recover::bring;
+pub(crate) use remote::{Archive, FoundStream, split_url};
 pub(crate) use store::ColdStore;

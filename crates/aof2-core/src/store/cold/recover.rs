@@ -53,7 +53,7 @@ pub(crate) fn claim(
 
 /// Brings what is known of every archived segment into a directory that is to be read, and
 /// then its identity. Claims nothing. Returns what is not what its key says.
-pub(super) fn bring(
+pub(crate) fn bring(
     tier: &Arc<ColdTier>,
     storage: &Arc<dyn Storage>,
     clock: &dyn Clock,

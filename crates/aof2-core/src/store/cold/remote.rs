@@ -1,5 +1,6 @@
 //! One stream of a bucket, found by its address.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,9 +9,33 @@ use super::source::ColdSource;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::object::ColdUrl;
-use crate::read::Archive;
 use crate::segment::{Artifact, ArtifactSource};
 use crate::store::ArchivedObject;
+
+/// The archived segments of one stream.
+pub(crate) trait Archive: Send + Sync + Debug {
+    /// Where the stream is: opens it again.
+    fn url(&self) -> &Path;
+
+    /// What is there, oldest first: the latest object of each segment.
+    fn list(&self) -> Result<Vec<ArchivedObject>>;
+
+    /// Reads the end of these objects, and says of each in turn what it is.
+    fn open(
+        &self,
+        wanted: &[ArchivedObject],
+        done: &mut dyn FnMut(&ArchivedObject, Result<Artifact>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// The bytes of an object, whatever they are.
+    fn source(&self, object: &ArchivedObject) -> Arc<dyn ArtifactSource>;
+
+    /// An object as messages name it.
+    fn name(&self, object: &ArchivedObject) -> std::path::PathBuf;
+
+    /// The object of a segment that is missing, whichever upload it was.
+    fn name_of_missing(&self, segment_id: SegmentId) -> std::path::PathBuf;
+}
 
 /// Streams that are named when one is missing.
 const NAMED_MAX: usize = 10;

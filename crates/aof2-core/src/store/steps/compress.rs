@@ -9,7 +9,7 @@ use crate::segment::{Artifact, ArtifactOptions};
 use crate::store::apply::Step;
 use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 use crate::store::transitions::compressed;
 

@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 use crate::store::apply::Step;
 use crate::store::change::Applied;
 use crate::store::cold::ColdTier;
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 
 pub(in crate::store) struct Delete {

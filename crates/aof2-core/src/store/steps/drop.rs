@@ -24,7 +24,7 @@ use crate::planted::{self, Bug};
 use crate::store::apply::Step;
 use crate::store::away::AwayCopies;
 use crate::store::change::{Applied, Removal};
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 use crate::store::transitions::{evict, evict_warm};
 

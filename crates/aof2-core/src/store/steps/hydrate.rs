@@ -9,7 +9,7 @@ use crate::segment::{Artifact, hydrate};
 use crate::store::apply::Step;
 use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 
 pub(in crate::store) struct Hydrate {

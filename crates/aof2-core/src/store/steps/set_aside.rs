@@ -9,7 +9,7 @@ use crate::manifest::Manifest;
 use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::change::{Applied, Suspect};
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 use crate::store::transitions::{evict, evict_warm};
 

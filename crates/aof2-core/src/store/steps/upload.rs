@@ -16,7 +16,7 @@ use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
-use crate::store::store::Store;
+use crate::store::state::Store;
 use crate::store::table::SegmentEntry;
 
 /// An object that holds a segment.

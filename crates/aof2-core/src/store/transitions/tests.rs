@@ -137,7 +137,7 @@ fn an_event_is_about_the_newest_segment() {
     append_and_seal(&stream);
     append_and_seal(&stream);
     append(&stream);
-    stream.flush_until(stream.appended.position(), None).unwrap();
+    stream.flush_until(stream.appended().position(), None).unwrap();
     let active = stream.store().table().last().unwrap().meta.segment_id;
     assert_eq!(active, SegmentId::from_u64(2));
     stream.store().record_event(None, 7, b"now").unwrap();

@@ -100,7 +100,7 @@ fn check_outcome(
     }
     world.settle()?;
     world.note(&mut promise);
-    let end = world.stream.appended.count();
+    let end = world.stream.appended().count();
     world.check(&mut promise, end)?;
     world.is_tidy()?;
     drop(world);
@@ -152,7 +152,7 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
     let status = world.tiers.status();
     assert!(status.metrics.warm_evictions > 50, "{status:?}");
     assert!(status.cold.unwrap().requests.outages > 5);
-    let end = world.stream.durable.count();
+    let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }
 
@@ -169,7 +169,7 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
             world.step(&mut rng, &mut promise).unwrap();
         }
         world.stream.flush_in_background().unwrap();
-        let end = world.stream.durable.count();
+        let end = world.stream.durable().count();
         sim.set_capacity_len(Some(sim.used_len() + rng.u64(..60_000)));
         for _ in 0..20 {
             sim.clock().advance_ms(20);
@@ -228,7 +228,7 @@ fn the_last_copy_stays_in_every_tier() {
     assert!(entry.away_copies().cold.is_some());
     stream.store().apply(&Change::Evict(id, Residency::Warm)).unwrap();
     refused(stream.store().apply(&Change::Forget(id)));
-    let end = stream.durable.count();
+    let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }
 
@@ -263,7 +263,7 @@ fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let key = stream.store().cold_key(&stream.store().sealed_entry(id).unwrap()).unwrap();
     assert!(bucket.remove(&key));
     world.settle().unwrap();
-    let end = stream.durable.count();
+    let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
     world.is_tidy().unwrap();
 }
@@ -284,7 +284,7 @@ fn an_archived_log_is_opened_without_its_bucket() {
     let world = open(&disk, &away).unwrap();
     assert_eq!(world.stream.store().archived().count(), promise.payloads.len() as u64);
     away.clear_faults();
-    let end = world.stream.durable.count();
+    let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }
 
@@ -328,7 +328,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let world = open(&disk, &bucket).unwrap();
     world.settle().unwrap();
     assert_eq!(of_segment(&bucket), 0);
-    let end = world.stream.durable.count();
+    let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }
 
@@ -356,6 +356,6 @@ fn a_delete_is_durable_before_its_object_goes() {
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
     let world = open(&disk, &away).unwrap();
     away.clear_faults();
-    let end = world.stream.durable.count();
+    let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }

@@ -76,7 +76,7 @@ impl Load {
     }
 
     fn check_record(&self, rng: &mut Rng) {
-        let durable = self.stream.durable.count();
+        let durable = self.stream.durable().count();
         if durable == 0 {
             return;
         }

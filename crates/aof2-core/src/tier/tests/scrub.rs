@@ -39,7 +39,7 @@ fn open(sim: &SimStorage, bucket: &SimBucket, is_tight: bool) -> Result<World, A
 impl World {
     fn scrub(&self) -> Result<ScrubReport, AofError> {
         let mut go_on = |_: &_| ControlFlow::Continue(());
-        scrub_now(&self.stream, &self.tiers, &ScrubOptions::default(), &mut go_on)
+        scrub_now(&self.stream, &*self.tiers, &ScrubOptions::default(), &mut go_on)
     }
 
     /// The same, segment by segment, as the background does it.
@@ -434,7 +434,7 @@ fn check_outcome(
     if !again.findings.is_empty() || !again.unreached.is_empty() {
         return Err(format!("found by the second scrub: {again:?}"));
     }
-    let end = world.stream.appended.count();
+    let end = world.stream.appended().count();
     world.check(&mut promise, end)?;
     world.is_tidy()?;
     drop(world);

@@ -181,7 +181,7 @@ impl World {
 
     /// A watermark is a promise from the moment it can be read.
     pub(super) fn note(&self, promise: &mut Promise) {
-        promise.durable = promise.durable.max(self.stream.durable.count());
+        promise.durable = promise.durable.max(self.stream.durable().count());
         promise.archived = promise.archived.max(self.stream.store().archived().count());
     }
 
@@ -199,7 +199,7 @@ impl World {
             self.coordinator.settle_cold();
             clock.advance_ms(20);
         }
-        let (archived, end) = (stream.store().archived().count(), stream.appended.count());
+        let (archived, end) = (stream.store().archived().count(), stream.appended().count());
         match archived < end {
             true => Err(format!("archived {archived} of {end}: {:?}", self.tiers.status())),
             false => Ok(()),
@@ -229,7 +229,8 @@ impl World {
 
     /// Everything from the first record there is to the last, and no other.
     pub(super) fn check(&self, promise: &mut Promise, at_least: u64) -> Result<(), String> {
-        let (earliest, end) = (self.stream.store().table().earliest(), self.stream.durable.count());
+        let (earliest, end) =
+            (self.stream.store().table().earliest(), self.stream.durable().count());
         if end < at_least || earliest > promise.trimmed {
             return Err(format!(
                 "{earliest}..{end} are there, {}..{at_least} must be",

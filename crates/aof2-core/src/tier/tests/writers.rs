@@ -235,7 +235,7 @@ impl Machine {
     }
 
     fn trim(&mut self, scene: &Arc<Scene>, world: &World) -> Result<(), AofError> {
-        let before_offset = roll(scene, world.stream.durable.count() + 1);
+        let before_offset = roll(scene, world.stream.durable().count() + 1);
         // Only a writer that nobody has taken over may let go what others rely on.
         let epoch = world.stream.store().cold().writer().epoch();
         if epoch.is_some() && epoch >= last_continued(&scene.bucket) {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::{AofError, Result};
 use crate::segment::Artifact;
-use crate::store::warm::WarmFiles;
+use crate::store::WarmFiles;
 
 /// Segments on their way at the same time. Each has two pieces of a few megabytes in
 /// memory, and as many requests in flight.

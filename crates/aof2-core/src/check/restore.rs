@@ -9,21 +9,16 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::bucket::ColdTier;
 use super::fetch_all::{News, fetch_all};
-use super::place;
-use super::recover::bring;
-use super::remote::{FoundStream, split_url};
-use super::store::ColdStore;
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity};
 use crate::io::{LockError, OsStorage, Storage, SystemClock};
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectStore};
 use crate::read::AofReader;
 use crate::segment::Artifact;
-use crate::store::layout::Layout;
-use crate::store::survey::Survey;
-use crate::store::warm::WarmFiles;
+use crate::store::{
+    ColdStore, ColdTier, FoundStream, Layout, Survey, WarmFiles, bring, split_url, store_location,
+};
 
 /// How much of a log is brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +133,9 @@ fn run(
     })?;
     // Somebody may have been quicker.
     check_target(&*storage, &layout, &identity)?;
-    place::store_location(&*storage, &layout, &tier.location())?;
+    store_location(&*storage, &layout, &tier.location())?;
     let reach = ColdStore::of_reader(Arc::clone(&tier));
-    let refused = bring(&tier, &storage, &SystemClock, &layout, &identity, &*reach)?;
+    let refused = bring(&tier, &storage, &SystemClock, &layout, &identity, &reach)?;
     let mut work = Restore { tier, storage, layout, identity, bytes: 0, lost: BTreeMap::new() };
     work.lost.extend(refused.into_iter().map(|(id, reason)| (id.as_u64(), reason)));
     work.fetch(options.download, progress)?;
@@ -210,7 +205,7 @@ impl Restore {
 
     /// Fetches the segments that are in the bucket only.
     fn fetch(&mut self, download: bool, progress: Progress<'_>) -> Result<()> {
-        let survey = Survey::take(&*self.storage, &self.layout, &*self.reach())?;
+        let survey = Survey::take(&*self.storage, &self.layout, &self.reach())?;
         let mut at = RestoreProgress::default();
         let mut wanted: Vec<Arc<Artifact>> = Vec::new();
         for found in &survey.found {

@@ -814,3 +814,31 @@ proptest! {
         }
     }
 }
+
+/// A scrape of the metrics once held the append lock while it asked the manifest, which asks
+/// for the append lock: appends, background work and the scrape then waited for each other
+/// for ever.
+#[test]
+fn metrics_are_read_while_the_manifest_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = small(&dir.path().join("log"));
+    config.manifest_mode = manifest::ManifestMode::Enabled;
+    let log = Aof::open(config).unwrap();
+    let (done, ended) = std::sync::mpsc::channel();
+    for reads_metrics in [true, false] {
+        let (log, done) = (log.clone(), done.clone());
+        std::thread::spawn(move || {
+            for _ in 0..5_000 {
+                match reads_metrics {
+                    true => drop(log.metrics()),
+                    false => drop(log.record_event(None, 1, b"event").unwrap()),
+                }
+            }
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(PATIENCE).expect("metrics and manifest wait for each other");
+    }
+    log.close().unwrap();
+}

@@ -14,9 +14,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("object", &["error", "format", "io"]),
     ("sync", &["format", "planted"]),
     ("segment", &["error", "format", "io", "planted"]),
-    ("manifest", &["error", "format", "io", "planted", "prometheus", "sync"]),
+    ("manifest", &["error", "format", "io", "planted", "prometheus"]),
     ("store", &["error", "format", "io", "manifest", "object", "planted", "segment", "sync"]),
-    ("read", &["error", "format", "io", "object", "planted", "segment", "store", "sync"]),
+    ("read", &["error", "format", "io", "object", "segment", "store", "sync"]),
     (
         "write",
         &[
@@ -35,8 +35,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "check",
         &[
-            "error", "format", "io", "manifest", "object", "planted", "read", "segment", "store",
-            "sync", "write",
+            "error", "format", "io", "manifest", "object", "read", "segment", "store", "sync",
+            "write",
         ],
     ),
     (
@@ -46,14 +46,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "error",
             "format",
             "io",
-            "manifest",
             "object",
-            "planted",
             "prometheus",
             "read",
             "segment",
             "store",
-            "sync",
             "write",
         ],
     ),
@@ -68,7 +65,6 @@ const LAYERS: &[(&str, &[&str])] = &[
             "object",
             "prometheus",
             "read",
-            "segment",
             "store",
             "sync",
             "tier",

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use aof2_core::AofError;
-use aof2_core::io::object::ObjectErrorKind;
+use aof2_core::object::ObjectErrorKind;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -3,8 +3,8 @@
 //!
 //! A [`Coordinator`] belongs to a manager and keeps the streams that were opened with
 //! tiers within their budgets. It decides; the steps themselves, and what a crash
-//! between them leaves, are in `log::moves`. A stream sees of it only its
-//! [`StreamTiers`], through `log`'s `SegmentStore`.
+//! between them leaves, are those of `store::apply`. A stream sees of it only its
+//! [`StreamTiers`], through the trait `write::Tiers`.
 
 mod activation;
 mod archive;

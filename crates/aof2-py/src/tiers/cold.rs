@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use aof2_core::AofError;
-use aof2_core::io::object::{ColdConfig, Sse};
+use aof2_core::object::{ColdConfig, Sse};
 use pyo3::prelude::*;
 
 use crate::args::{self, Maybe, flag_or, text, text_if, wrong_type};

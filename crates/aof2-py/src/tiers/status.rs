@@ -1,6 +1,6 @@
 //! What the tiers hold and did, as the dataclasses of `aof2._types`.
 
-use aof2_core::io::object::{ObjectOp, OpMetrics};
+use aof2_core::object::{ObjectOp, OpMetrics};
 use aof2_core::{ColdStatus, TierStatus};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

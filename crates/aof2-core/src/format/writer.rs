@@ -206,6 +206,10 @@ pub struct LastClaim {
 const LAST_MAGIC: &str = "aof2-writer 1";
 
 impl LastClaim {
+    /// The epoch of a claim that removed segments of the directory which another writer had
+    /// dropped, and did not bring all that follows them yet. Epochs of claims begin with 1.
+    pub const UNDER_WAY: u32 = 0;
+
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let Self { epoch, lineage } = self;

@@ -210,7 +210,16 @@ impl Claimant for Directory<'_> {
         let Some(next) = self.local(*next)?.filter(|next| !next.is_blank()) else { return Ok(()) };
         let end = summary.first_offset + summary.record_count;
         let is_next = next.name.segment_id == object.segment_id.next();
-        let continues = next.sealed().is_some() && next.claimed_first_offset() == Some(end);
+        // One without a footer was written behind this one if it says so itself: its name,
+        // and its first record if it has one.
+        let base_offset = summary.base_offset + u64::from(summary.durable_bytes);
+        let continues = match next.sealed() {
+            Some(_) => next.claimed_first_offset() == Some(end),
+            None => {
+                next.name.base_offset == base_offset
+                    && next.claimed_first_offset().is_none_or(|first| first == end)
+            }
+        };
         // Further ones tell nothing; they are compared with their own objects.
         if continues || (!is_next && next.sealed().is_some()) {
             return Ok(());
@@ -233,11 +242,19 @@ impl Claimant for Directory<'_> {
     }
 
     fn cut(&self, start: SegmentId, goes: bool) -> Result<()> {
+        let mut has_begun = false;
         for (id, present) in self.present.range(..start) {
             let is_archived = self.tails.iter().any(|name| name.artifact.segment_id == *id);
             if !is_archived && let Some(local) = self.local(*id)?.filter(|f| !f.is_blank()) {
                 let offset = local.claimed_first_offset().unwrap_or(0);
                 return Err(before_start(self.layout, &self.url, offset, *id, start));
+            }
+            if goes && !has_begun {
+                // Until all of this is done the directory is not a log that can be opened
+                // without the bucket: what is to replace these segments is not here yet.
+                let lineage = self.last()?.map_or(0, |last| last.lineage);
+                self.remember(LastClaim { epoch: LastClaim::UNDER_WAY, lineage })?;
+                has_begun = true;
             }
             // The kept end last: as long as it is there, the segment is known as archived.
             for path in present.paths(self.layout).iter().filter(|_| goes) {

@@ -17,7 +17,7 @@ use super::place::store_location;
 use super::recover::claim;
 use super::store::ColdStore;
 use crate::error::{AofError, Result};
-use crate::format::{SegmentId, StreamIdentity};
+use crate::format::{LastClaim, SegmentId, StreamIdentity};
 use crate::io::{Clock, Storage};
 use crate::planted::{self, TierBug};
 use crate::store::Store;
@@ -32,8 +32,8 @@ pub(crate) enum Admission {
     New,
     /// The log that is here.
     Known(StreamIdentity),
-    /// The log that is here; whether others write it cannot be asked now.
-    Unreached,
+    /// The log that is here; whether others write it cannot be asked now, and why not.
+    Unreached(AofError),
     /// A log that the object store holds comes back to an empty directory.
     Returning(StreamIdentity),
 }
@@ -116,7 +116,7 @@ impl ColdStore {
             Ok(_) => Ok(Admission::Known(local)),
             Err(AofError::Cold(error)) => {
                 tracing::warn!(%error, stream = name, "opened without the object store");
-                Ok(Admission::Unreached)
+                Ok(Admission::Unreached(AofError::Cold(error)))
             }
             Err(error) => Err(error),
         }
@@ -134,12 +134,16 @@ impl ColdStore {
     ) -> Result<()> {
         let identity = match admission {
             Admission::Local | Admission::New => return Ok(()),
-            Admission::Unreached => return self.remember_place(&**storage, layout),
+            Admission::Unreached(error) => {
+                check_claimed_whole(&**storage, layout, error)?;
+                return self.remember_place(&**storage, layout);
+            }
             Admission::Known(identity) | Admission::Returning(identity) => identity,
         };
         let claimed = self.claim(storage, clock, layout, identity);
         match (claimed, admission) {
             (Err(AofError::Cold(error)), Admission::Known(_)) => {
+                check_claimed_whole(&**storage, layout, &AofError::Cold(error.clone()))?;
                 tracing::warn!(%error, stream = identity.name, "to be claimed later");
                 Ok(())
             }
@@ -180,6 +184,15 @@ impl Store {
         let error = AofError::Fenced { path: self.layout().root().to_owned(), writer };
         self.fence(&error);
         Err(error)
+    }
+}
+
+/// A directory that was cut behind another writer, and has not all of what follows, is opened
+/// only with the bucket: otherwise records would seem to be lost that are there.
+fn check_claimed_whole(storage: &dyn Storage, layout: &Layout, outage: &AofError) -> Result<()> {
+    match layout.load_last_claim(storage)? {
+        Some(last) if last.epoch == LastClaim::UNDER_WAY => Err(outage.clone()),
+        _ => Ok(()),
     }
 }
 

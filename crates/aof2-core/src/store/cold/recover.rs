@@ -220,8 +220,9 @@ impl Claimant for Directory<'_> {
                     && next.claimed_first_offset().is_none_or(|first| first == end)
             }
         };
-        // Further ones tell nothing; they are compared with their own objects.
-        if continues || (!is_next && next.sealed().is_some()) {
+        // Further ones tell nothing: they are compared with the object before them, or with
+        // one of their own.
+        if continues || !is_next {
             return Ok(());
         }
         differs("records that do not continue it", &next)

@@ -11,6 +11,7 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
 use crate::store::{Applied, Change, Residency};
 use crate::tier::config::TierConfig;
+use crate::write::AppendOptions;
 
 /// Small enough for most segments to be in the bucket alone.
 fn limits() -> TierConfig {
@@ -243,6 +244,34 @@ fn seal_two(world: &World, promise: &mut Promise) {
         world.stream.flush_in_background().unwrap();
         world.stream.finalize_step().unwrap();
     }
+}
+
+/// The directory `cold/` only repeats what the bucket knows. Without it, a log whose newest
+/// segment has no footer yet was once taken for one that had diverged from the bucket.
+#[test]
+fn a_log_that_lost_its_cold_directory_goes_on_behind_what_is_archived() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    let store = world.stream.store();
+    let sealed = store.table().snapshot().into_iter().filter(|e| e.sealed_info().is_some());
+    for id in sealed.map(|entry| entry.meta.segment_id) {
+        store.apply(&Change::Evict(id, Residency::Hot)).unwrap();
+        store.apply(&Change::Evict(id, Residency::Warm)).unwrap();
+    }
+    let behind = b"behind what is archived";
+    world.stream.append_now(behind, &AppendOptions::default()).unwrap();
+    promise.payloads.push(behind.to_vec());
+    world.stream.flush_in_background().unwrap();
+    let end = world.stream.durable().count();
+    drop(world);
+    let disk = sim.image().after_kill();
+    lose(&disk, &["cold"]);
+    let world = open(&disk, &bucket.image()).unwrap();
+    world.check(&mut promise, end).unwrap();
 }
 
 /// An object that somebody deleted behind our back is missed before the compressed file

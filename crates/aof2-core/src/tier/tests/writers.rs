@@ -570,6 +570,56 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
     assert!(!other.stream.is_stopped());
 }
 
+/// Another machine went on with the log and dropped everything that this one has. Opening it
+/// here removes that and takes up what follows; if the bucket goes away in between, the log
+/// once looked damaged as long as the bucket was away.
+#[test]
+fn a_takeover_that_is_interrupted_never_looks_like_damage() {
+    let scene = Scene::new(1);
+    let config = || tier_config(4 * SEGMENT, None);
+    let here = scene.new_disk();
+    let open = |disk: &SimStorage, bucket: &SimBucket| super::world::open(disk, bucket, config());
+    let world = open(&here, &scene.bucket.for_another_machine()).unwrap();
+    world.stream.append_now(b"dropped", &AppendOptions::default()).unwrap();
+    world.settle().unwrap();
+    drop(world);
+    let other = open(&scene.new_disk(), &scene.bucket.for_another_machine()).unwrap();
+    for payload in [b"second", b"third.", b"fourth"] {
+        other.stream.append_now(payload, &AppendOptions::default()).unwrap();
+        other.settle().unwrap();
+    }
+    let policy = RetentionPolicy { before_offset: Some(2), ..Default::default() };
+    assert_eq!(other.stream.apply_retention(&policy).unwrap().segments.len(), 2);
+    other.settle().unwrap();
+    let expected = records(&other).unwrap();
+    assert_eq!(expected.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    drop(other);
+    let down = |bucket: &SimBucket, from: u64| {
+        bucket.fail_when(move |call| {
+            let is_late = call.index >= from;
+            is_late.then_some(BucketFault::Before(ObjectErrorKind::Unavailable))
+        });
+    };
+    let mut refused = 0;
+    for from in 0..60 {
+        let (disk, bucket) = (here.image().after_kill(), scene.bucket.image());
+        down(&bucket, from);
+        let first = open(&disk, &bucket).map(drop);
+        let away = bucket.image();
+        down(&away, 0);
+        for outcome in [first, open(&disk, &away).map(drop)] {
+            match outcome {
+                Ok(()) => {}
+                Err(AofError::Cold(_)) => refused += 1,
+                Err(error) => panic!("without the bucket from request {from} on: {error}"),
+            }
+        }
+        let back = open(&disk, &bucket.image()).unwrap();
+        assert_eq!(records(&back).unwrap(), expected, "request {from}");
+    }
+    assert!(refused > 0, "the bucket never went away in between");
+}
+
 /// How many interleavings: `AOF2_WRITER_HISTORIES`; `AOF2_CRASH_SEED` to look at one again.
 #[test]
 fn two_machines_with_one_bucket_never_lose_what_was_archived() {

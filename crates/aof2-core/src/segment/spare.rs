@@ -11,6 +11,10 @@ use crate::io::{FileIdentity, MapWriter, Storage};
 /// once half of these are written.
 pub(crate) const FIRST_PAGES_LEN: u32 = 64 << 10;
 
+/// Of a first segment up to this size only the first pages are faulted in at once: that of a
+/// log with the sizes that are the default. A thousand idle logs must not cost a gigabyte.
+const SMALL_LEN: u32 = 1 << 20;
+
 /// An allocated, mapped and faulted-in file that waits to become a segment. It is not kept
 /// open: the map is all that appends and flushes need.
 ///
@@ -29,8 +33,8 @@ pub struct Spare {
 /// How much of a spare reaches the disk before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
-    /// Nothing, and only the first pages are faulted in: the first segment of an opened log
-    /// should not wait for the disk, and cost little if nobody writes to it.
+    /// Nothing, and of a small segment only the first pages are faulted in: the first segment
+    /// of an opened log should not wait for the disk, and cost little if nobody writes to it.
     Nothing,
     /// Length and block map, so that the first flush does not pay for them.
     Length,
@@ -73,7 +77,10 @@ impl Spare {
         let map =
             file.map(segment_bytes as usize, true).map_err(AofError::io("map segment", path))?;
         let faulted_in_len = match settle {
-            Settle::Nothing => FIRST_PAGES_LEN.min(segment_bytes),
+            Settle::Nothing if segment_bytes <= SMALL_LEN => FIRST_PAGES_LEN.min(segment_bytes),
+            // Whoever asks for large segments means to fill them: an append that has to fault
+            // in its own pages is several times slower.
+            Settle::Nothing => segment_bytes,
             Settle::Length | Settle::Blocks => segment_bytes,
         };
         let fault_in = || {

@@ -55,6 +55,9 @@ pub(crate) struct AwayCopies {
     pub(crate) cold: Option<Arc<Artifact>>,
     /// Which of the segment's uploads `cold` is.
     pub(crate) cold_epoch: u32,
+    /// Whether a file of another copy could not be used when the segment was found. It goes
+    /// when the segment goes.
+    pub(crate) has_stray: bool,
 }
 
 impl AwayCopies {
@@ -107,14 +110,14 @@ impl AwayNames {
             None => Ok(None),
         };
         match (usable(warm), usable(cold)) {
-            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch }),
+            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch, has_stray: false }),
             (Ok(Some(warm)), Err(error)) => {
                 tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
-                Ok(AwayCopies { warm: Some(warm), ..AwayCopies::default() })
+                Ok(AwayCopies { warm: Some(warm), has_stray: true, ..AwayCopies::default() })
             }
             (Err(error), Ok(Some(cold))) => {
                 tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
-                Ok(AwayCopies { warm: None, cold: Some(cold), cold_epoch })
+                Ok(AwayCopies { warm: None, cold: Some(cold), cold_epoch, has_stray: true })
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::away::{list_dir, store_cold_tail};
+use super::away::{list_cold_tails, list_dir, store_cold_tail};
 use super::busy::Slot;
 use super::quarantine::Quarantine;
 use super::state::Store;
@@ -162,6 +162,23 @@ impl Store {
         let of_segment = names.into_iter().filter(|n| n.segment_id == entry.meta.segment_id);
         let others = of_segment.filter(|name| Some(*name) != known);
         Ok(others.map(|name| self.layout().warm_path(&name)).collect())
+    }
+
+    /// Removes files of copies that the entry does not name.
+    pub(super) fn remove_strays(&self, entry: &SegmentEntry) -> Result<()> {
+        for path in self.stray_warm_files(entry)? {
+            self.remove_file(&path, "remove compressed segment")?;
+            self.sync_names(&self.layout().warm_dir())?;
+        }
+        let copies = entry.away_copies();
+        let known = copies.cold.as_ref().map(|cold| copies.cold_name(cold));
+        for name in list_cold_tails(self.storage(), self.layout())? {
+            if name.artifact.segment_id == entry.meta.segment_id && Some(name) != known {
+                self.remove_file(&self.layout().cold_path(&name), "remove")?;
+                self.sync_names(&self.layout().cold_dir())?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps the index of an object, durably.

@@ -142,6 +142,7 @@ impl Present {
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, segment = %name.segment_id, "a copy is left aside");
+                found.away.has_stray = true;
             }
             None => {}
         }

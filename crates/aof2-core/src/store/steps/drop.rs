@@ -57,7 +57,12 @@ impl DropSegment {
         Ok(Box::new(Self { removal, copies, is_hot, key, bytes }))
     }
 
-    fn remove_compressed(&self, store: &Store) -> Result<()> {
+    fn remove_compressed(&self, store: &Store, entry: &SegmentEntry) -> Result<()> {
+        if self.copies.has_stray {
+            // Otherwise a later opening could use it, and take the segment for one that is
+            // there, and those behind it for missing.
+            store.remove_strays(entry)?;
+        }
         if let Some(warm) = &self.copies.warm {
             let path = warm.source().name();
             let removed = store.storage().remove(path);
@@ -93,7 +98,7 @@ impl Step for DropSegment {
                     let removed = store.storage().remove(path);
                     removed.map_err(AofError::io("remove segment", path))?;
                 }
-                self.remove_compressed(store)?;
+                self.remove_compressed(store, entry)?;
                 store.table().forget_windows(segment_index);
             }
             Removal::SetAside => {

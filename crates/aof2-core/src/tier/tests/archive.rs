@@ -332,6 +332,48 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     world.check(&mut promise, end).unwrap();
 }
 
+/// Retention lets two segments go, and the power goes before that is durable. The manifest
+/// knows that the first was archived, and not how the last upload of the second ended: the
+/// first alone would come back, with a hole behind it.
+#[test]
+fn segments_that_come_back_leave_no_hole() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let config = TierConfig { cold_delete_after_ms: 1 << 40, ..limits() };
+    let world = crate::tier::tests::world::open(&sim, &bucket, config).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(1));
+    let mut promise = Promise::default();
+    for sealed in 1..4 {
+        world.append(&mut Rng::with_seed(sealed), &mut promise).unwrap();
+        world.settle().unwrap();
+    }
+    stream.store().apply(&Change::Hydrate(id)).unwrap();
+    stream.store().apply(&Change::Forget(id)).unwrap();
+    bucket.fail_when(|call| {
+        let is_answer_lost =
+            matches!(call.op, ObjectOp::Put | ObjectOp::Head) && call.key.ends_with(".zst");
+        is_answer_lost.then_some(BucketFault::After(ObjectErrorKind::Timeout))
+    });
+    let again = format!("/{:020}-00000101", id.as_u64());
+    while !bucket.objects().keys().any(|key| key.contains(&again)) {
+        sim.clock().advance_ms(20);
+        world.coordinator.plan().into_iter().for_each(|job| job.run());
+        world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    }
+    promise.trimmed = stream.store().sealed_entry(id).unwrap().end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(stream.apply_retention(&policy).unwrap().segments.len(), 2);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let bucket = bucket.image();
+    let world = open(&disk, &bucket).unwrap();
+    let end = world.stream.durable().count();
+    world.check(&mut promise.clone(), end).unwrap();
+    world.settle().unwrap();
+    world.is_tidy().unwrap();
+    world.check(&mut promise, end).unwrap();
+}
+
 /// An object goes only once that is written down durably: otherwise the manifest names it
 /// for ever, and every opening asks the bucket for it.
 #[test]

@@ -15,7 +15,7 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind};
 use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
-use crate::store::Change;
+use crate::store::{Change, Residency};
 use crate::tier::config::TierConfig;
 use crate::tier::coordinator::Coordinator;
 use crate::tier::stream::StreamTiers;
@@ -139,18 +139,7 @@ impl World {
                 let before_offset = Some(before_offset);
                 stream.apply_retention(&RetentionPolicy { before_offset, ..Default::default() })?;
             }
-            13 => {
-                let sealed = stream.store().table().snapshot().into_iter();
-                let ids: Vec<SegmentId> = sealed
-                    .filter(|e| e.sealed_info().is_some())
-                    .map(|e| e.meta.segment_id)
-                    .collect();
-                if !ids.is_empty() {
-                    let id = ids[rng.usize(..ids.len())];
-                    // The bucket may be out of reach for a moment.
-                    let _ = stream.store().apply(&Change::Hydrate(id));
-                }
-            }
+            13 => self.ask(rng),
             14..17 => {
                 let jobs = self.coordinator.plan();
                 jobs.into_iter().take(1 + rng.usize(..3)).for_each(|job| job.run());
@@ -161,6 +150,33 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Somebody asks for a copy that nobody planned, or wants one gone.
+    pub(super) fn ask(&self, rng: &mut Rng) {
+        match rng.u64(..5) {
+            0..3 => self.ask_back(rng),
+            3 => self.try_one(rng, |id| Change::Evict(id, Residency::Hot)),
+            _ => self.try_one(rng, |id| Change::Evict(id, Residency::Warm)),
+        }
+    }
+
+    /// Somebody asks for a copy that nobody planned.
+    pub(super) fn ask_back(&self, rng: &mut Rng) {
+        match rng.u64(..3) {
+            0 => self.try_one(rng, Change::Fetch),
+            _ => self.try_one(rng, Change::Hydrate),
+        }
+    }
+
+    /// A change of some segment. It may be the last copy that would go, or a bad one that
+    /// another would be made of, and the bucket out of reach for a moment.
+    fn try_one(&self, rng: &mut Rng, change: impl Fn(SegmentId) -> Change) {
+        let entries = self.stream.store().table().snapshot();
+        let sealed = entries.iter().filter(|e| e.sealed_info().is_some());
+        if let Some(entry) = rng.choice(sealed.collect::<Vec<_>>()) {
+            let _ = self.stream.store().apply(&change(entry.meta.segment_id));
+        }
     }
 
     pub(super) fn append(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
@@ -207,7 +223,8 @@ impl World {
     }
 
     /// Whether the manifest says what the files show, and the bucket holds one object of
-    /// every sealed segment and nothing that nobody will ever ask for.
+    /// every sealed segment, all that the manifest names, and nothing that nobody will ever
+    /// ask for.
     pub(super) fn is_tidy(&self) -> Result<(), String> {
         let found = self.stream.store().compare_manifest().map_err(|e| e.to_string())?;
         if !found.is_empty() {
@@ -220,6 +237,13 @@ impl World {
         if stored != sealed {
             let keys: Vec<_> = objects.keys().collect();
             return Err(format!("{sealed} sealed segments, {stored} objects: {keys:?}"));
+        }
+        let missing = self.stream.store().look_at_manifest(|index| {
+            let named = index.segments().filter_map(|segment| segment.cold_key.clone());
+            named.filter(|key| !objects.contains_key(key)).collect::<Vec<_>>()
+        });
+        if missing.as_ref().is_none_or(|missing| !missing.is_empty()) {
+            return Err(format!("the manifest names objects that are gone: {missing:?}"));
         }
         match self.bucket.uploads().is_empty() {
             true => Ok(()),

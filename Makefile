@@ -129,6 +129,7 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 	AOF2_CRASH_STATES=100000 AOF2_FAULT_RUNS=10000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib manifest::tests -- --nocapture
 	AOF2_ARCHIVE_HISTORIES=20000 AOF2_SCRUB_HISTORIES=10000 AOF2_WRITER_HISTORIES=10000 \
+	AOF2_MEANWHILE_HISTORIES=5000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib tier::tests
 	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core \
 	  --test kill_writer --test manifest_processes

@@ -142,9 +142,65 @@ pub const TIER_BUGS: [TierBug; 7] = [
     TierBug::AdoptUnasked,
 ];
 
+/// A deliberate mistake of the store, or of what decides its changes; each breaks a promise
+/// of `docs/durability.md` about copies of segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StoreBug {
+    /// An object is deleted before it is durable that it is to be deleted.
+    DeleteBeforeTombstone = 1,
+    /// A segment counts as archived while it waits to be uploaded.
+    ArchivedBeforePut,
+    /// A segment whose upload failed is passed over until it is tried again.
+    UploadsOvertake,
+    /// A segment that is uploaded again gets the key of its deleted object.
+    KeyReused,
+    /// The object of a segment that was dropped while it was uploaded is forgotten.
+    DroppedUploadKept,
+    /// The index that is kept of an object is not synced.
+    KeptIndexUnsynced,
+    /// A compressed file gets its name without having been read.
+    WarmUnverified,
+    /// The name of a compressed file is not made durable.
+    WarmNameUnsynced,
+    /// A compressed file goes without asking the bucket for its object.
+    WarmGoneUnconfirmed,
+    /// A segment file gets its name whatever was decompressed.
+    HydrationUnverified,
+    /// A segment file goes without reading the compressed file that is left.
+    EvictTrustsWarm,
+    /// A segment file is removed while the table still names it.
+    FileGoneFirst,
+    /// Nobody looks whether a copy is the last one.
+    LastCopyDropped,
+    /// A change is recorded before it is made.
+    RecordBeforeSwitch,
+    /// Two changes of one segment are made at once.
+    BusyIgnored,
+}
+
+/// All planted bugs of the store.
+pub const STORE_BUGS: [StoreBug; 15] = [
+    StoreBug::DeleteBeforeTombstone,
+    StoreBug::ArchivedBeforePut,
+    StoreBug::UploadsOvertake,
+    StoreBug::KeyReused,
+    StoreBug::DroppedUploadKept,
+    StoreBug::KeptIndexUnsynced,
+    StoreBug::WarmUnverified,
+    StoreBug::WarmNameUnsynced,
+    StoreBug::WarmGoneUnconfirmed,
+    StoreBug::HydrationUnverified,
+    StoreBug::EvictTrustsWarm,
+    StoreBug::FileGoneFirst,
+    StoreBug::LastCopyDropped,
+    StoreBug::RecordBeforeSwitch,
+    StoreBug::BusyIgnored,
+];
+
 #[cfg(feature = "planted-bugs")]
 mod switch {
-    use super::{Bug, ManifestBug, TierBug};
+    use super::{Bug, ManifestBug, StoreBug, TierBug};
     use std::sync::atomic::{AtomicU8, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -152,6 +208,7 @@ mod switch {
     static PLANTED: AtomicU8 = AtomicU8::new(0);
     static MANIFEST_PLANTED: AtomicU8 = AtomicU8::new(0);
     static TIER_PLANTED: AtomicU8 = AtomicU8::new(0);
+    static STORE_PLANTED: AtomicU8 = AtomicU8::new(0);
 
     /// Held by whoever plants: bugs of another kind must not be what a test catches.
     pub fn turn() -> MutexGuard<'static, ()> {
@@ -184,6 +241,15 @@ mod switch {
     pub(crate) fn in_tier(bug: TierBug) -> bool {
         TIER_PLANTED.load(Ordering::Relaxed) == bug as u8
     }
+
+    /// Switches one bug of the store on, or all off.
+    pub fn plant_store(bug: Option<StoreBug>) {
+        STORE_PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn in_store(bug: StoreBug) -> bool {
+        STORE_PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -202,8 +268,13 @@ mod switch {
     pub(crate) const fn in_tier(_bug: super::TierBug) -> bool {
         false
     }
+
+    #[inline(always)]
+    pub(crate) const fn in_store(_bug: super::StoreBug) -> bool {
+        false
+    }
 }
 
-pub(crate) use switch::{has, in_tier, is};
+pub(crate) use switch::{has, in_store, in_tier, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::{plant, plant_manifest, plant_tier, turn};
+pub use switch::{plant, plant_manifest, plant_store, plant_tier, turn};

@@ -1,6 +1,8 @@
 //! The walls between the layers of this crate: who may use whom. `docs/architecture.md`
 //! has the same table for people; both are compared here.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -24,6 +24,7 @@ use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
 use crate::manifest::Manifest;
+use crate::planted::{self, StoreBug};
 use crate::segment::SegmentMeta;
 
 /// How one kind of change is made. [`Store::apply`] calls these in the order they stand
@@ -95,7 +96,8 @@ impl Store {
             return Ok(Applied::nothing());
         }
         // Readers keep what they have mapped, and pins bind the policy, not its user.
-        if self.objections(change, &entry).is_last_copy {
+        let is_last_copy = self.objections(change, &entry).is_last_copy;
+        if is_last_copy && !planted::in_store(StoreBug::LastCopyDropped) {
             return Err(AofError::LastCopy(change.segment_id()));
         }
         if change.is_shared() {
@@ -123,6 +125,10 @@ impl Store {
             true => Some(self.enter_files(step, entry.meta.segment_id)?),
             false => None,
         };
+        if planted::in_store(StoreBug::RecordBeforeSwitch) {
+            self.while_moving(|| Ok(()), |manifest, ()| step.record(manifest, entry))?;
+            return self.while_moving(|| step.switch(self, entry), |_, ()| Ok(()));
+        }
         let step = RefCell::new(step);
         self.while_moving(
             || step.borrow_mut().switch(self, entry),
@@ -139,6 +145,7 @@ impl Store {
         }
         match self.sealed_entry(segment_id) {
             Ok(_) => Ok(right),
+            Err(error) if planted::in_store(StoreBug::DroppedUploadKept) => Err(error),
             Err(error) => step.abandon(self).and(Err(error)),
         }
     }
@@ -162,6 +169,12 @@ impl Store {
     ) -> Result<()> {
         let _right = self.busy.begin(Slot::Files(meta.segment_id));
         self.while_sealing(meta, seal)
+    }
+
+    /// How many changes wait for another.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.busy.waiting()
     }
 
     fn record_one(&self, entry: &SegmentEntry, event: ManifestEvent<'_>) -> Result<()> {

@@ -13,11 +13,13 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::cold::ColdStore;
+use super::files::create_anew;
 use super::layout::Layout;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::format::{ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, ColdTailName, WarmFileName};
 use crate::io::{EntryKind, OpenMode, Storage};
+use crate::planted::{self, StoreBug};
 use crate::segment::{Artifact, FileSource, Segment};
 
 /// Where a copy of a segment is read from first.
@@ -250,7 +252,12 @@ pub(crate) fn store_cold_tail(
         let root = layout.root();
         storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
     }
-    layout.replace_file(storage, &layout.cold_path(name), &index.encode_tail())
+    let path = layout.cold_path(name);
+    if planted::in_store(StoreBug::KeptIndexUnsynced) {
+        let written = create_anew(storage, &path)?.write_all_at(&index.encode_tail(), 0);
+        return written.map_err(AofError::io("write", &path));
+    }
+    layout.replace_file(storage, &path, &index.encode_tail())
 }
 
 /// Bytes of windows that are kept for random reads.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use parking_lot::{Condvar, Mutex};
 
 use crate::format::SegmentId;
+use crate::planted::{self, StoreBug};
 
 /// Something that one at a time may work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub(crate) enum Slot {
 pub(crate) struct Busy {
     slots: Mutex<BTreeSet<Slot>>,
     changed: Condvar,
+    #[cfg(test)]
+    waiting: std::sync::atomic::AtomicUsize,
 }
 
 /// The right to work on a slot, for as long as it is kept.
@@ -34,10 +37,20 @@ impl Busy {
     /// Waits until nobody else has the slot.
     pub(crate) fn begin(&self, slot: Slot) -> Right<'_> {
         let mut slots = self.slots.lock();
-        while !slots.insert(slot) {
+        while !slots.insert(slot) && !planted::in_store(StoreBug::BusyIgnored) {
+            #[cfg(test)]
+            self.waiting.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             self.changed.wait(&mut slots);
+            #[cfg(test)]
+            self.waiting.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
         }
         Right { busy: self, slot }
+    }
+
+    /// How many wait for a slot.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(std::sync::atomic::Ordering::SeqCst)
     }
 
     /// Segments whose files are being changed.

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use super::away::AwayCopies;
 use super::busy::{Busy, Right, Slot};
 use super::cold::ColdStore;
 use super::layout::Layout;
@@ -19,6 +20,7 @@ use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, ForkStamp, Storage};
 use crate::manifest::ManifestConfig;
+use crate::planted::{self, StoreBug};
 use crate::segment::{ArtifactOptions, SegmentMeta};
 use crate::sync::{Position, Watermark};
 
@@ -242,7 +244,9 @@ impl Store {
     pub(crate) fn note_archived(&self) {
         let _one_at_a_time = self.archiving.lock();
         let is_archived = |entry: &Arc<SegmentEntry>| {
-            entry.damage.is_none() && entry.away_copies().cold.is_some()
+            let AwayCopies { warm, cold, .. } = entry.away_copies();
+            let is_coming = planted::in_store(StoreBug::ArchivedBeforePut) && warm.is_some();
+            entry.damage.is_none() && (cold.is_some() || is_coming)
         };
         let entries = self.table.snapshot();
         let last = entries.iter().take_while(|entry| is_archived(entry)).last();

@@ -7,6 +7,7 @@ use super::layout::Layout;
 use crate::error::{AofError, Result};
 use crate::format::WarmFileName;
 use crate::io::{File, Storage};
+use crate::planted::{self, StoreBug};
 use crate::segment::{Artifact, FileSource};
 
 /// Bytes of an artifact that are copied at once.
@@ -40,6 +41,9 @@ impl WarmFiles<'_> {
                 .map_err(AofError::io("create compressed segment", &temporary))?;
             fill(&*out)?;
             out.sync().map_err(AofError::io("sync compressed segment", &temporary))?;
+            if planted::in_store(StoreBug::WarmUnverified) {
+                return Ok(());
+            }
             self.open(temporary.clone())?.verify(&mut |_| {})
         };
         if let Err(error) = write() {
@@ -50,7 +54,9 @@ impl WarmFiles<'_> {
         storage
             .rename(&temporary, &path)
             .map_err(AofError::io("name compressed segment", &path))?;
-        storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        if !planted::in_store(StoreBug::WarmNameUnsynced) {
+            storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))?;
+        }
         self.open(path)
     }
 

@@ -11,6 +11,7 @@ use super::coordinator::Coordinator;
 use super::stream::StreamTiers;
 use crate::format::{ColdKey, SegmentId};
 use crate::object::Outage;
+use crate::planted::{self, StoreBug};
 use crate::store::{Change, Residency};
 use crate::write::Stream;
 
@@ -247,6 +248,9 @@ fn next_uploads(stream: &Stream, tiers: &StreamTiers) -> Vec<SegmentId> {
             continue;
         }
         let is_hopeless = match copies.warm {
+            Some(_) if planted::in_store(StoreBug::UploadsOvertake) => {
+                !tiers.cold_backoff.lock().is_due(&ColdTask::Upload(id), tiers.coordinator.now_ms())
+            }
             Some(_) => tiers.cold_backoff.lock().is_given_up(&ColdTask::Upload(id)),
             None => tiers.backoff.lock().is_given_up(&id),
         };

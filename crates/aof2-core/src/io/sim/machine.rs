@@ -11,11 +11,12 @@ use parking_lot::{Mutex, MutexGuard};
 use super::clock::SimClock;
 use super::crash::CrashImage;
 use super::disk::Disk;
-use super::faults::{Fault, Faults, Op, Verdict, power_cut};
+use super::faults::{Call, Fault, Faults, Op, Verdict, power_cut};
 use super::inode::{Contents, Inode};
 use super::tree::{Node, Tree};
 
 pub(super) type Files = Tree<Arc<Inode>>;
+pub(super) type OnCall = Arc<dyn Fn(&Call<'_>) + Send + Sync>;
 
 pub(super) struct Machine {
     core: Mutex<Core>,
@@ -23,6 +24,7 @@ pub(super) struct Machine {
     pub(super) clock: SimClock,
     /// Paths of the locks that are held.
     pub(super) locks: Mutex<HashSet<Vec<String>>>,
+    pub(super) on_call: Mutex<Option<OnCall>>,
 }
 
 pub(super) struct Core {
@@ -34,7 +36,8 @@ pub(super) struct Core {
 impl Machine {
     pub(super) fn new(files: Files, disk: Arc<Disk>, clock: SimClock) -> Self {
         let core = Core { files, faults: Faults::default(), crash: None };
-        Self { core: Mutex::new(core), disk, clock, locks: Mutex::default() }
+        let (locks, on_call) = Default::default();
+        Self { core: Mutex::new(core), disk, clock, locks, on_call }
     }
 
     /// For what is not a call of the machine: tests looking in from outside.
@@ -64,6 +67,28 @@ impl Machine {
 
     /// A call, and what it does when it is made to fail.
     pub(super) fn call_or<T>(
+        &self,
+        op: Op,
+        path: &Path,
+        effect: impl FnOnce(&mut Files) -> io::Result<T>,
+        failure: impl FnOnce(&mut Files, Fault),
+    ) -> io::Result<T> {
+        self.pause(op, path);
+        let answer = self.carry_out(op, path, effect, failure);
+        self.pause(op, path);
+        answer
+    }
+
+    /// Lets others do something while a call is on its way.
+    fn pause(&self, op: Op, path: &Path) {
+        let action = self.on_call.lock().clone();
+        if let Some(action) = action {
+            let index = self.core.lock().faults.calls;
+            action(&Call { index, op, path });
+        }
+    }
+
+    fn carry_out<T>(
         &self,
         op: Op,
         path: &Path,

@@ -114,6 +114,13 @@ impl SimStorage {
         self.machine.lock().faults.fail_when(Box::new(predicate));
     }
 
+    /// Calls this before and after every call: time in which whoever made it stands still,
+    /// and others may do something. It may use the machine, and must not want what the
+    /// caller holds.
+    pub fn on_call(&self, action: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        *self.machine.on_call.lock() = Some(Arc::new(action));
+    }
+
     /// Cuts the power when this call is reached, before it has an effect. This and
     /// every later call fails.
     pub fn crash_at(&self, call: u64) {

@@ -158,11 +158,30 @@ impl Told {
     }
 
     /// Whether the directory, which begins with `first`, let an object go: said so, or
-    /// never heard how its upload ended before it let the segment go.
-    fn is_let_go(&self, object: &ArchivedObject, first: Option<SegmentId>) -> bool {
-        let place = (object.segment_id, object.epoch);
+    /// never heard how its upload ended before it let the segment go. One behind an object
+    /// that comes back comes back, too: a log has no hole.
+    fn is_let_go(
+        &self,
+        object: &ArchivedObject,
+        first: Option<SegmentId>,
+        returning: Option<SegmentId>,
+    ) -> bool {
         let is_before = first.is_some_and(|first| object.segment_id < first);
-        self.doomed.contains(&place) || (is_before && !self.archived.contains(&place))
+        let returns = returning.is_some_and(|returning| object.segment_id >= returning);
+        self.is_doomed(object) || (is_before && !returns)
+    }
+
+    /// The first of these objects that comes back to a directory that begins with `first`:
+    /// one that held a segment, behind all that are to be deleted.
+    fn returning(&self, objects: &[ArchivedObject], first: Option<SegmentId>) -> Option<SegmentId> {
+        let before = objects.iter().filter(|object| Some(object.segment_id) < first);
+        let kept = before.rev().take_while(|object| !self.is_doomed(object));
+        let held = kept.filter(|o| self.archived.contains(&(o.segment_id, o.epoch)));
+        held.last().map(|object| object.segment_id)
+    }
+
+    fn is_doomed(&self, object: &ArchivedObject) -> bool {
+        self.doomed.contains(&(object.segment_id, object.epoch))
     }
 }
 
@@ -177,11 +196,12 @@ impl Claimant for Directory<'_> {
 
     fn unknown(&self, objects: Vec<ArchivedObject>, is_alone: bool) -> Result<Vec<ArchivedObject>> {
         let first = self.present.keys().next().copied();
+        // What this directory let go stays away, unless another writer kept it since.
+        let told = self.told.as_ref().filter(|_| is_alone);
+        let returning = told.and_then(|told| told.returning(&objects, first));
         let is_unknown = |object: &ArchivedObject| {
             let kept = self.tails.iter().filter(|n| n.artifact.segment_id == object.segment_id);
-            // What this directory let go stays away, unless another writer kept it since.
-            let told = self.told.as_ref().filter(|_| is_alone);
-            let is_gone = told.is_some_and(|told| told.is_let_go(object, first));
+            let is_gone = told.is_some_and(|told| told.is_let_go(object, first, returning));
             !is_gone && kept.map(|name| name.epoch).max() < Some(object.epoch)
         };
         Ok(objects.into_iter().filter(is_unknown).collect())

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
 use crate::manifest::Manifest;
+use crate::planted::{self, StoreBug};
 use crate::store::apply::Step;
 use crate::store::change::Applied;
 use crate::store::cold::ColdTier;
@@ -33,7 +34,9 @@ impl Delete {
 impl Step for Delete {
     fn work(&mut self, store: &Store, _entry: &Arc<SegmentEntry>) -> Result<()> {
         // From here on nothing will name the object again, whatever a crash leaves.
-        store.commit_manifest()?;
+        if !planted::in_store(StoreBug::DeleteBeforeTombstone) {
+            store.commit_manifest()?;
+        }
         Ok(self.tier.delete(&self.key)?)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{AofError, Result};
 use crate::manifest::Manifest;
+use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::away::AwayCopies;
@@ -25,11 +26,15 @@ impl EvictHot {
 
 impl Step for EvictHot {
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        let path = &entry.path;
+        let is_gone = planted::in_store(StoreBug::FileGoneFirst);
+        if is_gone {
+            store.remove_file(path, "remove segment")?;
+        }
         if !entry.leave_hot() {
             return Err(AofError::LastCopy(entry.meta.segment_id));
         }
-        let path = &entry.path;
-        if let Err(error) = store.remove_file(path, "remove segment") {
+        if !is_gone && let Err(error) = store.remove_file(path, "remove segment") {
             entry.enter_hot();
             return Err(error);
         }

@@ -22,14 +22,14 @@ fn open(sim: &SimStorage, bucket: &SimBucket) -> Result<World, AofError> {
     crate::tier::tests::world::open(sim, bucket, limits())
 }
 
-fn explore(seed: u64) -> Result<(), String> {
+pub(super) fn explore(seed: u64) -> Result<(), String> {
     let mut rng = Rng::with_seed(seed);
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let mut promise = Promise::default();
     let world = open(&sim, &bucket).map_err(|e| e.to_string())?;
     tie(&sim, &bucket);
-    match rng.u64(..3) {
+    match rng.u64(..4) {
         0 => bucket.fail_when(|call| match call.index % 11 {
             3 => Some(BucketFault::Before(ObjectErrorKind::Unavailable)),
             7 => Some(BucketFault::After(ObjectErrorKind::Timeout)),
@@ -39,6 +39,10 @@ fn explore(seed: u64) -> Result<(), String> {
         1 => bucket.fail_when(|call| {
             let is_refused = call.op == ObjectOp::Put && call.key.contains("1-0000");
             (is_refused && call.index < 90).then_some(BucketFault::Before(ObjectErrorKind::Denied))
+        }),
+        // What is read from the bucket comes damaged: no copy is made of that.
+        2 => bucket.fail_when(|call| {
+            (call.op == ObjectOp::Get && call.index % 3 == 1).then_some(BucketFault::Flip)
         }),
         _ => {}
     }
@@ -61,15 +65,35 @@ fn explore(seed: u64) -> Result<(), String> {
     for outcome in 0..3 {
         let choice = if outcome == 0 { 0 } else { rng.u64(..1_000_000) };
         let disk = image.materialize(choice, &CrashOptions::default());
+        opens_alone(&disk.image().after_kill(), &bucket.image(), &promise)
+            .map_err(|e| format!("outcome {choice}, without the bucket: {e}"))?;
         check_outcome(&disk, &bucket.image(), promise.clone(), &mut rng)
             .map_err(|e| format!("outcome {choice}: {e}"))?;
     }
-    // And with nothing left but the bucket.
+    bucket_alone(&bucket.image(), promise)
+}
+
+/// With nothing left but the bucket.
+fn bucket_alone(bucket: &SimBucket, mut promise: Promise) -> Result<(), String> {
     let empty = SimStorage::new();
     empty.clock().advance_ms(1_000_000_000);
     let archived = promise.archived;
-    let world = open(&empty, &bucket.image()).map_err(|e| format!("bucket alone: {e}"))?;
-    world.check(&mut promise.clone(), archived).map_err(|e| format!("bucket alone: {e}"))
+    let world = open(&empty, bucket).map_err(|e| format!("bucket alone: {e}"))?;
+    world.check(&mut promise, archived).map_err(|e| format!("bucket alone: {e}"))
+}
+
+/// With the bucket out of reach, what was archived and not let go is still known to be.
+fn opens_alone(disk: &SimStorage, away: &SimBucket, promise: &Promise) -> Result<(), String> {
+    away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
+    let world = open(disk, away).map_err(|e| format!("open: {e}"))?;
+    for entry in world.stream.store().table().snapshot() {
+        let is_promised = entry.meta.first_offset >= promise.trimmed
+            && entry.end_offset().is_some_and(|end| end <= promise.archived);
+        if is_promised && entry.away_copies().cold.is_none() {
+            return Err(format!("segment {} was archived", entry.meta.segment_id));
+        }
+    }
+    Ok(())
 }
 
 fn check_outcome(
@@ -234,7 +258,7 @@ fn the_last_copy_stays_in_every_tier() {
 }
 
 /// Seals segments until there are two.
-fn seal_two(world: &World, promise: &mut Promise) {
+pub(super) fn seal_two(world: &World, promise: &mut Promise) {
     let mut rng = Rng::with_seed(3);
     let sealed = || {
         world.stream.store().table().snapshot().into_iter().filter(|e| e.sealed_info().is_some())
@@ -277,7 +301,7 @@ fn a_log_that_lost_its_cold_directory_goes_on_behind_what_is_archived() {
 /// An object that somebody deleted behind our back is missed before the compressed file
 /// goes, which is the only copy then: it stays, and is uploaded again.
 #[test]
-fn an_object_that_vanished_is_missed_before_its_file_goes() {
+pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket).unwrap();
@@ -361,10 +385,52 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     world.check(&mut promise, end).unwrap();
 }
 
+/// Retention lets two segments go, and the power goes before that is durable. The manifest
+/// knows that the first was archived, and not how the last upload of the second ended: the
+/// first alone would come back, with a hole behind it.
+#[test]
+fn segments_that_come_back_leave_no_hole() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let config = TierConfig { cold_delete_after_ms: 1 << 40, ..limits() };
+    let world = crate::tier::tests::world::open(&sim, &bucket, config).unwrap();
+    let (stream, id) = (&world.stream, SegmentId::from_u64(1));
+    let mut promise = Promise::default();
+    for sealed in 1..4 {
+        world.append(&mut Rng::with_seed(sealed), &mut promise).unwrap();
+        world.settle().unwrap();
+    }
+    stream.store().apply(&Change::Hydrate(id)).unwrap();
+    stream.store().apply(&Change::Forget(id)).unwrap();
+    bucket.fail_when(|call| {
+        let is_answer_lost =
+            matches!(call.op, ObjectOp::Put | ObjectOp::Head) && call.key.ends_with(".zst");
+        is_answer_lost.then_some(BucketFault::After(ObjectErrorKind::Timeout))
+    });
+    let again = format!("/{:020}-00000101", id.as_u64());
+    while !bucket.objects().keys().any(|key| key.contains(&again)) {
+        sim.clock().advance_ms(20);
+        world.coordinator.plan().into_iter().for_each(|job| job.run());
+        world.coordinator.plan_cold().into_iter().for_each(|job| job.run());
+    }
+    promise.trimmed = stream.store().sealed_entry(id).unwrap().end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(stream.apply_retention(&policy).unwrap().segments.len(), 2);
+    let disk = sim.image().materialize(0, &CrashOptions::default());
+    let bucket = bucket.image();
+    let world = open(&disk, &bucket).unwrap();
+    let end = world.stream.durable().count();
+    world.check(&mut promise.clone(), end).unwrap();
+    world.settle().unwrap();
+    world.is_tidy().unwrap();
+    world.check(&mut promise, end).unwrap();
+}
+
 /// An object goes only once that is written down durably: otherwise the manifest names it
 /// for ever, and every opening asks the bucket for it.
 #[test]
-fn a_delete_is_durable_before_its_object_goes() {
+pub(super) fn a_delete_is_durable_before_its_object_goes() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket).unwrap();
@@ -387,4 +453,6 @@ fn a_delete_is_durable_before_its_object_goes() {
     away.clear_faults();
     let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
+    world.settle().unwrap();
+    assert_eq!(world.missing_objects(), Vec::<String>::new());
 }

@@ -3,6 +3,7 @@
 
 mod archive;
 mod cold_plan;
+mod meanwhile;
 mod outage;
 #[cfg(feature = "planted-bugs")]
 mod planted;

@@ -284,7 +284,7 @@ fn harm_object(bucket: &SimBucket, known: &Known, is_tight: bool, rng: &mut Rng)
 
 /// What a run of histories came to: one that cuts nothing and heals nothing shows nothing.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     cuts: u64,
     /// Copies that the scrub after the cut had to replace.
     healed: u64,
@@ -307,6 +307,7 @@ fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
     for _ in 0..rng.u64(..3) {
         if !world.is_dead() {
             world.tend();
+            world.ask_back(rng);
         }
     }
     if rng.bool() {
@@ -333,7 +334,7 @@ struct AfterCut {
     harmed: Vec<Vec<u8>>,
 }
 
-fn explore(seed: u64, tally: &mut Tally) -> Result<(), String> {
+pub(super) fn explore(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng::with_seed(seed);
     let subject = Subject::make(&mut rng).map_err(|e| format!("making it: {e}"))?;
     for round in 0..3 {

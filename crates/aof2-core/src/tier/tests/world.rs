@@ -15,7 +15,7 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind};
 use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
-use crate::store::Change;
+use crate::store::{Change, Residency};
 use crate::tier::config::TierConfig;
 use crate::tier::coordinator::Coordinator;
 use crate::tier::stream::StreamTiers;
@@ -139,18 +139,7 @@ impl World {
                 let before_offset = Some(before_offset);
                 stream.apply_retention(&RetentionPolicy { before_offset, ..Default::default() })?;
             }
-            13 => {
-                let sealed = stream.store().table().snapshot().into_iter();
-                let ids: Vec<SegmentId> = sealed
-                    .filter(|e| e.sealed_info().is_some())
-                    .map(|e| e.meta.segment_id)
-                    .collect();
-                if !ids.is_empty() {
-                    let id = ids[rng.usize(..ids.len())];
-                    // The bucket may be out of reach for a moment.
-                    let _ = stream.store().apply(&Change::Hydrate(id));
-                }
-            }
+            13 => self.ask(rng),
             14..17 => {
                 let jobs = self.coordinator.plan();
                 jobs.into_iter().take(1 + rng.usize(..3)).for_each(|job| job.run());
@@ -161,6 +150,33 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Somebody asks for a copy that nobody planned, or wants one gone.
+    pub(super) fn ask(&self, rng: &mut Rng) {
+        match rng.u64(..5) {
+            0..3 => self.ask_back(rng),
+            3 => self.try_one(rng, |id| Change::Evict(id, Residency::Hot)),
+            _ => self.try_one(rng, |id| Change::Evict(id, Residency::Warm)),
+        }
+    }
+
+    /// Somebody asks for a copy that nobody planned.
+    pub(super) fn ask_back(&self, rng: &mut Rng) {
+        match rng.u64(..3) {
+            0 => self.try_one(rng, Change::Fetch),
+            _ => self.try_one(rng, Change::Hydrate),
+        }
+    }
+
+    /// A change of some segment. It may be the last copy that would go, or a bad one that
+    /// another would be made of, and the bucket out of reach for a moment.
+    fn try_one(&self, rng: &mut Rng, change: impl Fn(SegmentId) -> Change) {
+        let entries = self.stream.store().table().snapshot();
+        let sealed = entries.iter().filter(|e| e.sealed_info().is_some());
+        if let Some(entry) = rng.choice(sealed.collect::<Vec<_>>()) {
+            let _ = self.stream.store().apply(&change(entry.meta.segment_id));
+        }
     }
 
     pub(super) fn append(&self, rng: &mut Rng, promise: &mut Promise) -> Result<(), AofError> {
@@ -225,6 +241,16 @@ impl World {
             true => Ok(()),
             false => Err("an upload in parts was left unfinished".into()),
         }
+    }
+
+    /// Objects that the manifest names and the bucket does not hold.
+    pub(super) fn missing_objects(&self) -> Vec<String> {
+        let objects = self.bucket.objects();
+        let missing = self.stream.store().look_at_manifest(|index| {
+            let named = index.segments().filter_map(|segment| segment.cold_key.clone());
+            named.filter(|key| !objects.contains_key(key)).collect()
+        });
+        missing.unwrap()
     }
 
     /// Everything from the first record there is to the last, and no other.

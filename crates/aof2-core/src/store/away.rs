@@ -93,6 +93,8 @@ pub(crate) struct AwayNames {
     pub(crate) segment_id: SegmentId,
     warm: Option<WarmFileName>,
     cold: Option<ColdTailName>,
+    /// Whether there are earlier files of one of these copies.
+    has_earlier: bool,
 }
 
 impl AwayNames {
@@ -111,8 +113,9 @@ impl AwayNames {
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
+        let has_stray = self.has_earlier;
         match (usable(warm), usable(cold)) {
-            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch, has_stray: false }),
+            (Ok(warm), Ok(cold)) => Ok(AwayCopies { warm, cold, cold_epoch, has_stray }),
             (Ok(Some(warm)), Err(error)) => {
                 tracing::warn!(%error, segment = %self.segment_id, "a copy is left aside");
                 Ok(AwayCopies { warm: Some(warm), has_stray: true, ..AwayCopies::default() })
@@ -156,14 +159,16 @@ pub(crate) fn list_away(storage: &dyn Storage, layout: &Layout) -> Result<Vec<Aw
     let warm = list_dir(storage, layout.warm_dir(), WarmFileName::parse)?;
     let cold = list_dir(storage, layout.cold_dir(), ColdTailName::parse)?;
     let mut names: std::collections::BTreeMap<SegmentId, AwayNames> = Default::default();
-    let blank = |segment_id| AwayNames { segment_id, warm: None, cold: None };
+    let blank = |segment_id| AwayNames { segment_id, warm: None, cold: None, has_earlier: false };
     // Of two copies of one segment the later one counts: names are in order.
     for name in warm {
-        names.entry(name.segment_id).or_insert_with(|| blank(name.segment_id)).warm = Some(name);
+        let of_segment = names.entry(name.segment_id).or_insert_with(|| blank(name.segment_id));
+        of_segment.has_earlier |= of_segment.warm.replace(name).is_some();
     }
     for name in cold {
         let segment_id = name.artifact.segment_id;
-        names.entry(segment_id).or_insert_with(|| blank(segment_id)).cold = Some(name);
+        let of_segment = names.entry(segment_id).or_insert_with(|| blank(segment_id));
+        of_segment.has_earlier |= of_segment.cold.replace(name).is_some();
     }
     Ok(names.into_values().collect())
 }

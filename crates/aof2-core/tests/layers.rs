@@ -49,6 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "format",
             "io",
             "object",
+            "planted",
             "prometheus",
             "read",
             "segment",

@@ -245,9 +245,14 @@ impl Stream {
         }
         let mut synced = 0;
         for (segment, _) in &snapshot.segments {
+            let was_named = segment.is_named();
             if let Err(error) = segment.ensure_named(self.store.storage()) {
                 let heals = segment.is_name_pending();
                 return Err(if heals { error } else { self.poison(&error) });
+            }
+            if !was_named {
+                // An append may wait for that: no segment follows one without a name.
+                self.rollover.signal.raise();
             }
         }
         for (segment, end) in &snapshot.segments {

@@ -47,3 +47,15 @@ pub(super) fn waiters_wake(rounds: u64, patience: Duration) -> Result<(), String
 fn a_waiter_wakes_for_every_record() {
     waiters_wake(1_000, Duration::from_secs(60)).unwrap();
 }
+
+/// An append that finds its segment full and without a name sleeps until it has one. A flush
+/// may be the one that names it, and once did not say so: if the background came later, it
+/// found nothing to do, and the append slept on.
+#[test]
+fn a_flush_that_names_a_segment_wakes_who_waits_for_the_name() {
+    let stream = open(&SimStorage::new(), SegmentFormat::Full).unwrap();
+    stream.append_now(b"first", &AppendOptions::default()).unwrap();
+    let seen = stream.rollover.signal.seen();
+    stream.flush_in_background().unwrap();
+    assert_ne!(stream.rollover.signal.seen(), seen);
+}

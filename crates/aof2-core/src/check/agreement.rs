@@ -111,7 +111,7 @@ fn scanned(survey: &Survey, index: &ManifestIndex) -> Vec<ScannedSegment> {
         .iter()
         // A file that was never written to exists for whoever recorded its opening.
         .filter(|found| !found.is_blank() || index.get(found.name.segment_id).is_some())
-        .filter(|found| !found.is_away)
+        .filter(|found| found.copies.is_hot)
         .map(ScannedSegment::of_file)
         .collect()
 }
@@ -120,7 +120,8 @@ fn judge(index: &ManifestIndex, survey: &Survey) -> Vec<Disagreement> {
     let files = scanned(survey, index);
     // A crash may come between the removal of a file that another tier holds, and its
     // record.
-    let is_away = |id: SegmentId| survey.found.iter().any(|f| f.is_away && f.name.segment_id == id);
+    let is_evicted =
+        |id: SegmentId| survey.found.iter().any(|f| !f.copies.is_hot && f.name.segment_id == id);
     let inside = |id: SegmentId| {
         let first = files.iter().map(|f| f.segment_id).min();
         let last = files.iter().map(|f| f.segment_id).max();
@@ -131,7 +132,7 @@ fn judge(index: &ManifestIndex, survey: &Survey) -> Vec<Disagreement> {
             DivergenceKind::NotInManifest | DivergenceKind::SealNotInManifest => false,
             // Retention takes the oldest; one from the middle was lost.
             DivergenceKind::NotOnDisk => {
-                inside(divergence.segment_id) && !is_away(divergence.segment_id)
+                inside(divergence.segment_id) && !is_evicted(divergence.segment_id)
             }
             _ => true,
         };

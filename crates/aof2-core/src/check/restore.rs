@@ -17,7 +17,8 @@ use crate::object::{ColdConfig, ObjectErrorKind, ObjectStore};
 use crate::read::AofReader;
 use crate::segment::Artifact;
 use crate::store::{
-    ColdStore, ColdTier, FoundStream, Layout, Survey, WarmFiles, bring, split_url, store_location,
+    ColdStore, ColdTier, FoundStream, Layout, Residency, Survey, WarmFiles, bring, split_url,
+    store_location,
 };
 
 /// How much of a log is brought back.
@@ -209,12 +210,12 @@ impl Restore {
         let mut at = RestoreProgress::default();
         let mut wanted: Vec<Arc<Artifact>> = Vec::new();
         for found in &survey.found {
-            let Some(cold) = &found.away.cold else { continue };
-            let bytes = cold.index().artifact_len();
+            let Some(cold) = &found.copies.cold else { continue };
+            let bytes = cold.len();
             at.segments_total += 1;
             at.bytes_total += bytes;
-            if download && found.is_away && found.away.warm.is_none() {
-                wanted.push(Arc::clone(cold));
+            if download && found.copies.nearest() == Residency::Cold {
+                wanted.push(Arc::clone(&cold.artifact));
             } else {
                 at.segments_done += 1;
                 at.bytes_done += bytes;

@@ -150,7 +150,7 @@ async fn manifest_worker(stream: Arc<Stream>, mut stopped: watch::Receiver<()>) 
             () = stream.wakeups().manifest.notified() => {}
             () = sleep(due) => {}
         }
-        match blocking(&stream, |stream| stream.store().tend_manifest()).await {
+        match blocking(&stream, |stream| stream.store().maintain_manifest()).await {
             None => return,
             Some(next) => due = next,
         }

@@ -21,9 +21,9 @@ use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{ForkStamp, OsStorage, Storage};
 use crate::segment::{Artifact, Segment};
-use crate::store::AwayCopies;
 use crate::store::{Archive, ArchivedObject};
-use crate::store::{Found, settle};
+use crate::store::{ColdCopy, Copies};
+use crate::store::{Found, sealed_entries};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::sync::Position;
 
@@ -92,7 +92,8 @@ impl Remote {
         let kept: Vec<_> = left.iter().take(same_count).map(|e| Arc::clone(e)).collect();
         let after = kept.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
         let found = self.load(listed.get(same_count..).unwrap_or_default())?;
-        let (new, _) = settle(&OsStorage, self.identity.stream_id, &found, found.len(), after)?;
+        let (new, _) =
+            sealed_entries(&OsStorage, self.identity.stream_id, &found, found.len(), after)?;
         let replaced = left.iter().skip(same_count).map(|e| e.meta.segment_id.as_u32());
         let replaced: Vec<u32> = replaced.collect();
         self.table.replace(kept, new);
@@ -105,15 +106,15 @@ impl Remote {
     fn load(&self, objects: &[ArchivedObject]) -> Result<Vec<Found>> {
         let artifact_of = |object: &ArchivedObject| {
             let entry = self.table.find(object.segment_id.as_u32())?;
-            is_known(&entry, object).then(|| entry.away_copies().cold).flatten()
+            let cold = is_known(&entry, object).then(|| entry.copies().cold).flatten()?;
+            Some(cold.artifact)
         };
         let mut found: BTreeMap<SegmentId, Found> = BTreeMap::new();
         let mut wanted = Vec::new();
         let mut keep = |object: &ArchivedObject, artifact: Arc<Artifact>| {
             let path = self.archive.name(object);
-            let (cold, cold_epoch) = (Some(artifact), object.epoch);
-            let away = AwayCopies { cold, cold_epoch, ..AwayCopies::default() };
-            found.extend(Found::of_away(|_| path, away).map(|f| (object.segment_id, f)));
+            let copies = Copies::cold(artifact, object.epoch);
+            found.extend(Found::of_compressed(|_| path, copies).map(|f| (object.segment_id, f)));
         };
         for object in objects {
             match artifact_of(object) {
@@ -136,8 +137,7 @@ impl Remote {
         })?;
         for (object, error) in damaged {
             let path = self.archive.name(&object);
-            found
-                .insert(object.segment_id, Found::of_damaged_away(object.segment_id, path, &error));
+            found.insert(object.segment_id, Found::of_damaged(object.segment_id, path, &error));
         }
         Ok(found.into_values().collect())
     }
@@ -160,11 +160,10 @@ impl Remote {
 
 /// Whether an entry of the table is this object, in order.
 fn is_known(entry: &SegmentEntry, object: &ArchivedObject) -> bool {
-    let copies = entry.away_copies();
+    let is_same = |cold: ColdCopy| (cold.epoch, cold.len()) == (object.epoch, object.len);
     entry.meta.segment_id == object.segment_id
         && entry.damage.is_none()
-        && copies.cold_epoch == object.epoch
-        && copies.cold.is_some_and(|cold| cold.index().artifact_len() == object.len)
+        && entry.copies().cold.is_some_and(is_same)
 }
 
 impl Source for Remote {

@@ -18,7 +18,7 @@ use crate::io::{ForkStamp, OpenMode, Storage};
 use crate::segment::Segment;
 use crate::store::ColdStore;
 use crate::store::Layout;
-use crate::store::{Found, Present, Survey, settle};
+use crate::store::{Found, Listing, Look, Survey, sealed_entries};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::store::{WatermarkView, durable_position, is_closed};
 use crate::sync::Position;
@@ -113,19 +113,19 @@ impl ReadOnly {
         self.view()?.load()
     }
 
-    /// Puts entries for `found` behind those that are already settled.
+    /// Puts entries for `found` behind those that are known.
     fn rebuild(&self, known: Vec<Arc<SegmentEntry>>, mut found: Vec<Found>) -> Result<()> {
         // Blank at the end: not written yet. Blank before others: torn by a crash.
         while found.last().is_some_and(Found::is_blank) {
             found.pop();
         }
         let unsealed = found.iter().rev().take(2).take_while(|f| f.is_unsealed()).count();
-        let settled = found.len() - unsealed;
+        let sealed_count = found.len() - unsealed;
         let stream_id = self.identity.stream_id;
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
         let (mut entries, mut next_offset) =
-            settle(&*self.storage, stream_id, &found, settled, after)?;
-        for (i, f) in found[settled..].iter().enumerate() {
+            sealed_entries(&*self.storage, stream_id, &found, sealed_count, after)?;
+        for (i, f) in found[sealed_count..].iter().enumerate() {
             if i > 0 {
                 // Its predecessor has no footer to count by, so its own word counts. If
                 // that is torn, nothing in it can be told yet.
@@ -360,17 +360,18 @@ impl Source for ReadOnly {
 
     fn refresh(&self) -> Result<()> {
         let _one_at_a_time = self.refreshing.lock();
-        let present = Present::list(&*self.storage, &self.layout)?;
+        let listing = Listing::take(&*self.storage, &self.layout)?;
+        listing.refuse_foreign()?;
         let known: Vec<_> = self.table.snapshot();
         let mut kept = Vec::new();
-        let mut names = present.iter().peekable();
-        let first_id = present.first().map_or(u64::MAX, |n| n.segment_id().as_u64());
+        let mut names = listing.segments.iter().peekable();
+        let first_id = listing.segments.first().map_or(u64::MAX, |n| n.segment_id.as_u64());
         for entry in known {
             if entry.meta.segment_id.as_u64() < first_id {
                 continue;
             }
             match names.peek() {
-                Some(name) if name.is_as_known(&entry) => {
+                Some(name) if name.is_as_known(&self.layout, &entry) => {
                     names.next();
                     kept.push(entry);
                 }
@@ -379,15 +380,15 @@ impl Source for ReadOnly {
                 _ => break,
             }
         }
+        let look = Look {
+            storage: &*self.storage,
+            layout: &self.layout,
+            cold: &self.store,
+            format: self.identity.format,
+        };
         let mut found = Vec::new();
         for name in names {
-            let loaded = name.load(&*self.storage, &self.layout, &self.store, self.identity.format);
-            match loaded {
-                Ok(f) => found.push(f),
-                Err(e)
-                    if e.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {}
-                Err(e) => return Err(e),
-            }
+            found.extend(look.segment(name, &mut Vec::new())?);
         }
         self.rebuild(kept, found)
     }
@@ -461,7 +462,7 @@ impl ReadLog for ReadOnly {
 
     fn archived(&self) -> u64 {
         let entries = self.table.snapshot();
-        let cold = entries.iter().take_while(|e| e.away_copies().cold.is_some());
+        let cold = entries.iter().take_while(|e| e.copies().cold.is_some());
         cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
     }
 

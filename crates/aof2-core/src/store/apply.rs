@@ -14,12 +14,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::away::Residency;
 use super::busy::{Right, Slot};
 use super::change::{Applied, Change, Objections, Suspect};
+use super::copy::Residency;
+use super::entry::SegmentEntry;
+use super::info::SealedInfo;
 use super::state::Store;
 use super::steps;
-use super::table::{SealedInfo, SegmentEntry};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
@@ -217,7 +218,7 @@ impl Store {
         change: &Change,
         entry: &Arc<SegmentEntry>,
     ) -> Result<Option<Box<dyn Step>>> {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let step: Option<Box<dyn Step>> = match change {
             Change::Compress(_) => steps::Compress::of(self, &copies),
             Change::Upload(id) => steps::Upload::of(*id, &copies)?,
@@ -237,7 +238,7 @@ impl Store {
     /// What is told of a copy that was there already.
     fn unchanged(&self, change: &Change, entry: &SegmentEntry) -> Applied {
         let bytes = match change {
-            Change::Compress(_) => entry.away_copies().warm.map(|w| w.index().artifact_len()),
+            Change::Compress(_) => entry.copies().warm_len(),
             _ => None,
         };
         Applied { bytes: bytes.unwrap_or(0), ..Applied::nothing() }
@@ -246,14 +247,14 @@ impl Store {
     /// What speaks against a change now. The only place that is asked: by whoever plans a
     /// change, and again when it is made.
     pub(crate) fn objections(&self, change: &Change, entry: &SegmentEntry) -> Objections {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let is_last_copy = match change {
-            Change::Evict(_, Residency::Hot) | Change::SetAside(_, Suspect::Hot) => {
-                copies.is_empty()
-            }
-            Change::Evict(..) => copies.cold.is_none(),
-            Change::SetAside(_, Suspect::Warm(_)) => !entry.is_hot() && copies.cold.is_none(),
-            Change::Forget(_) => !entry.is_hot() && copies.warm.is_none(),
+            // What is mapped may be damaged: an object must be there, too.
+            Change::Evict(_, Residency::Warm) => copies.cold.is_none(),
+            Change::Evict(_, tier) => !copies.is_beside(*tier),
+            Change::SetAside(_, Suspect::Hot) => !copies.is_beside(Residency::Hot),
+            Change::SetAside(_, Suspect::Warm(_)) => !copies.is_beside(Residency::Warm),
+            Change::Forget(_) => !copies.is_beside(Residency::Cold),
             _ => false,
         };
         let leaves_tier = matches!(change, Change::Evict(..));

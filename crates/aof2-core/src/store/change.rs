@@ -28,7 +28,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::away::Residency;
+use super::copy::Residency;
 use crate::format::SegmentId;
 use crate::segment::Artifact;
 

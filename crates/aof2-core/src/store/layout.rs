@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::address::refuse_address;
+use super::files::{create_anew, temporary_of};
 use crate::error::{AofError, Result};
 use crate::format::{
     COLD_LOCATION_NAME, COLD_WRITER_NAME, ColdTailName, FormatError, LastClaim, PINS_NAME,
@@ -150,12 +151,37 @@ impl Layout {
         Ok(())
     }
 
+    /// `NotALog` if there is no `segments/` directory.
+    pub(crate) fn check_is_log(&self, storage: &dyn Storage) -> Result<()> {
+        let dir = self.segments_dir();
+        if storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
+            return Ok(());
+        }
+        let reason = match storage.exists(&self.root) {
+            Ok(true) => "it has no segments/ directory",
+            _ => "the directory does not exist",
+        };
+        Err(AofError::NotALog { path: self.root.clone(), reason: reason.into() })
+    }
+
     /// Sorts the names in `segments/`. A link or directory with a segment's name,
     /// or a `.seg` file whose name does not parse, is refused.
     pub fn list(&self, storage: &dyn Storage) -> Result<SegmentListing> {
+        let (listing, foreign) = self.sort_names(storage)?;
+        match foreign.into_iter().next() {
+            Some((path, reason)) => Err(AofError::Foreign { path, reason: reason.to_owned() }),
+            None => Ok(listing),
+        }
+    }
+
+    /// The same without refusing any: what would be is returned apart, with the reason.
+    pub(crate) fn sort_names(
+        &self,
+        storage: &dyn Storage,
+    ) -> Result<(SegmentListing, Vec<(PathBuf, &'static str)>)> {
         let dir = self.segments_dir();
         let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
-        let mut listing = SegmentListing::default();
+        let (mut listing, mut foreign) = (SegmentListing::default(), Vec::new());
         for entry in entries {
             let is_file = entry.kind == EntryKind::File;
             if let Some(name) = SpareFileName::parse(&entry.name).filter(|_| is_file) {
@@ -163,23 +189,19 @@ impl Layout {
             } else if entry.name.ends_with(".tmp") && is_file {
                 listing.temporaries.push(entry.name);
             } else if let Some(name) = SegmentFileName::parse(&entry.name) {
-                if !is_file {
-                    return Err(self.foreign(&entry.name, "it is not a regular file"));
+                match is_file {
+                    true => listing.segments.push(name),
+                    false => foreign.push((dir.join(&entry.name), "it is not a regular file")),
                 }
-                listing.segments.push(name);
             } else if entry.name.ends_with(".seg") {
-                return Err(self.foreign(&entry.name, "its name is not a segment's"));
+                foreign.push((dir.join(&entry.name), "its name is not a segment's"));
             } else {
                 listing.strangers.push(entry.name);
             }
         }
-        listing.segments.sort_by_key(|n| n.segment_id);
+        listing.segments.sort();
         listing.spares.sort_by_key(|n| n.ordinal);
-        Ok(listing)
-    }
-
-    fn foreign(&self, name: &str, reason: &str) -> AofError {
-        AofError::Foreign { path: self.segments_dir().join(name), reason: reason.to_owned() }
+        Ok((listing, foreign))
     }
 
     /// Reads the identity file; `None` when there is none or it is damaged (a
@@ -232,16 +254,20 @@ impl Layout {
         self.replace_file(storage, &self.cold_writer_file(), &claim.encode())
     }
 
+    /// Creates a directory of the log durably, if it is not there.
+    pub(crate) fn ensure_dir(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
+        if storage.exists(dir).map_err(AofError::io("look for", dir))? {
+            return Ok(());
+        }
+        storage.create_dir_all(dir).map_err(AofError::io("create directory", dir))?;
+        storage.sync_dir(&self.root).map_err(AofError::io("sync directory", &self.root))
+    }
+
     /// Atomically puts `bytes` where `path` is. A crash leaves the old file, or
     /// the new one, and perhaps a temporary beside it.
     pub fn replace_file(&self, storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Result<()> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".tmp");
-        let temporary = PathBuf::from(temporary);
-        if storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
-            storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
-        }
-        let file = storage.create_new(&temporary).map_err(AofError::io("create", &temporary))?;
+        let temporary = temporary_of(path);
+        let file = create_anew(storage, &temporary)?;
         file.write_all_at(bytes, 0).map_err(AofError::io("write", &temporary))?;
         file.sync().map_err(AofError::io("sync", &temporary))?;
         storage.rename(&temporary, path).map_err(AofError::io("rename", path))?;

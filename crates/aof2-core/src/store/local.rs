@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::away::{list_cold_tails, list_dir, store_cold_tail};
 use super::busy::Slot;
+use super::entry::SegmentEntry;
+use super::kept_index;
+use super::listing::list_names;
 use super::quarantine::Quarantine;
 use super::state::Store;
-use super::table::SegmentEntry;
 use super::warm::WarmFiles;
-use crate::error::{AofError, Damage, Result};
+use crate::error::{AofError, Result};
 use crate::format::{
     ArtifactIndex, ColdKey, ColdTailName, SEGMENT_FOOTER_LEN, SegmentId, WarmFileName,
 };
@@ -69,24 +70,12 @@ impl Store {
         })
     }
 
-    /// Reads a compressed file as a whole, its index included. It is opened by its name:
-    /// the file that is open may have been removed.
+    /// Reads a compressed file as a whole and compares it with what is known of it.
     pub(crate) fn verify_warm(&self, warm: &Artifact) -> Result<()> {
-        let path = warm.source().name();
-        let found = self.warm_files().open(path.to_owned())?;
-        if found.index() != warm.index() {
-            let (first, count) = (warm.meta().first_offset, warm.footer().record_count);
-            return Err(AofError::Corrupt(Box::new(Damage {
-                path: path.to_owned(),
-                offset: 0,
-                records: first..first + count,
-                reason: "its index is not the one it was written with".into(),
-            })));
-        }
-        found.verify(&mut |_| {})
+        self.warm_files().verify(warm, &|file| file, &mut |_| {})
     }
 
-    pub(super) fn warm_files(&self) -> WarmFiles<'_> {
+    pub(crate) fn warm_files(&self) -> WarmFiles<'_> {
         WarmFiles { storage: self.storage(), layout: self.layout() }
     }
 
@@ -108,13 +97,13 @@ impl Store {
     /// once may be gone. A compressed file that will be the only copy is read: it may be
     /// old, and `Corrupt` keeps the segment where it is good.
     pub(crate) fn is_held_elsewhere(&self, entry: &SegmentEntry) -> Result<bool> {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         match (&copies.warm, &copies.cold, self.cold().tier(), self.cold_key(entry)) {
             (Some(_), ..) if planted::in_store(StoreBug::EvictTrustsWarm) => Ok(true),
             (Some(warm), None, ..) => self.verify_warm(warm).map(|()| true),
             (Some(_), Some(_), ..) => Ok(true),
             (None, Some(cold), Some(tier), Some(key)) => {
-                Ok(tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false))
+                Ok(tier.holds(&key, cold.len(), None).unwrap_or(false))
             }
             _ => Ok(false),
         }
@@ -122,11 +111,10 @@ impl Store {
 
     /// The key of a segment's object, if it has one.
     pub(crate) fn cold_key(&self, entry: &SegmentEntry) -> Option<String> {
-        let copies = entry.away_copies();
-        copies.cold.as_ref()?;
+        let epoch = entry.copies().cold?.epoch;
         let prefix = &self.manifest_config().upload_prefix;
         let (stream_id, segment_id) = (entry.meta.stream_id, entry.meta.segment_id);
-        Some(ColdKey::new(prefix, stream_id, segment_id, copies.cold_epoch).ok()?.to_string())
+        Some(ColdKey::new(prefix, stream_id, segment_id, epoch).ok()?.to_string())
     }
 
     pub(super) fn is_there(&self, path: &Path) -> Result<bool> {
@@ -159,8 +147,8 @@ impl Store {
     /// Compressed files of a segment that its entry does not name: opening did not use
     /// them because they are damaged, or a later one counts.
     pub(crate) fn stray_warm_files(&self, entry: &SegmentEntry) -> Result<Vec<PathBuf>> {
-        let known = entry.away_copies().warm.map(|warm| WarmFileName::of(&warm.index().summary));
-        let names = list_dir(self.storage(), self.layout().warm_dir(), WarmFileName::parse)?;
+        let known = entry.copies().warm.map(|warm| WarmFileName::of(&warm.index().summary));
+        let names = list_names(self.storage(), &self.layout().warm_dir(), WarmFileName::parse)?;
         let of_segment = names.into_iter().filter(|n| n.segment_id == entry.meta.segment_id);
         let others = of_segment.filter(|name| Some(*name) != known);
         Ok(others.map(|name| self.layout().warm_path(&name)).collect())
@@ -172,9 +160,8 @@ impl Store {
             self.remove_file(&path, "remove compressed segment")?;
             self.sync_names(&self.layout().warm_dir())?;
         }
-        let copies = entry.away_copies();
-        let known = copies.cold.as_ref().map(|cold| copies.cold_name(cold));
-        for name in list_cold_tails(self.storage(), self.layout())? {
+        let known = entry.copies().cold.map(|cold| cold.index_name());
+        for name in kept_index::list(self.storage(), self.layout())? {
             if name.artifact.segment_id == entry.meta.segment_id && Some(name) != known {
                 self.remove_file(&self.layout().cold_path(&name), "remove")?;
                 self.sync_names(&self.layout().cold_dir())?;
@@ -185,7 +172,7 @@ impl Store {
 
     /// Keeps the index of an object, durably.
     pub(super) fn keep_index(&self, name: &ColdTailName, index: &ArtifactIndex) -> Result<()> {
-        store_cold_tail(self.storage(), self.layout(), name, index)
+        kept_index::store(self.storage(), self.layout(), name, index)
     }
 
     pub(super) fn remove_kept_index(&self, name: &ColdTailName) -> Result<()> {
@@ -199,9 +186,8 @@ impl Store {
         if let Some(error) = self.refusal() {
             return Err(error);
         }
-        let copies = self.sealed_entry(segment_id)?.away_copies();
-        let Some(cold) = &copies.cold else { return Ok(()) };
-        let name = copies.cold_name(cold);
-        self.while_moving(|| self.keep_index(&name, cold.index()), |_, ()| Ok(()))
+        let Some(cold) = self.sealed_entry(segment_id)?.copies().cold else { return Ok(()) };
+        let keep = || self.keep_index(&cold.index_name(), cold.artifact.index());
+        self.while_moving(keep, |_, ()| Ok(()))
     }
 }

@@ -7,15 +7,21 @@
 
 mod address;
 mod apply;
-mod away;
 mod busy;
 mod change;
 pub(crate) mod cold;
+mod copy;
+mod entry;
 mod files;
+mod found;
 pub(crate) mod identity;
+mod info;
+pub(crate) mod kept_index;
 mod layout;
+mod listing;
 mod local;
 mod pins;
+mod placing;
 mod publish;
 mod quarantine;
 mod state;
@@ -28,23 +34,27 @@ mod warm;
 mod windows;
 
 pub use address::{is_address, refuse_address};
-pub use away::Residency;
-pub(crate) use away::{ArchivedObject, AwayCopies};
 pub(crate) use change::{Applied, Change, Removal, Suspect};
 pub use cold::cold_location;
 pub(crate) use cold::{
     Archive, ColdStore, ColdTier, FoundStream, bring, split_url, store_location,
 };
+pub use copy::Residency;
+pub(crate) use copy::{ArchivedObject, ColdCopy, Copies};
+pub(crate) use entry::{Opened, SegmentEntry};
 pub(crate) use files::{create_anew, temporary_of};
+pub(crate) use found::Found;
 pub(crate) use identity::{directory_name, draw_id, recorded_id};
+pub use info::{SealedInfo, SegmentInfo};
 pub use layout::{Layout, SegmentListing};
+pub(crate) use listing::{Listing, SegmentNames};
+pub(crate) use placing::{missing_entry, sealed_entries};
 pub(crate) use publish::{
     WatermarkPublisher, WatermarkView, durable_position, is_closed, load_claim, mark_doubtful,
 };
 pub(crate) use quarantine::Quarantine;
 pub(crate) use state::{Owner, Store, StoreParts, Unsealed};
-pub(crate) use survey::{Found, Present, Survey, missing_entry, settle};
-pub(crate) use table::{Opened, SegmentEntry, SegmentTable};
-pub use table::{SealedInfo, SegmentInfo};
+pub(crate) use survey::{Look, Survey};
+pub(crate) use table::SegmentTable;
 pub(crate) use warm::WarmFiles;
 pub(crate) use windows::{FRAMES_MAX, ReadAhead};

@@ -9,12 +9,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use super::away::AwayCopies;
 use super::busy::{Busy, Right, Slot};
 use super::cold::ColdStore;
+use super::copy::Copies;
+use super::entry::SegmentEntry;
 use super::layout::Layout;
 use super::pins::Pins;
-use super::table::{SegmentEntry, SegmentTable};
+use super::table::SegmentTable;
 use super::transitions::Transitions;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
@@ -244,7 +245,7 @@ impl Store {
     pub(crate) fn note_archived(&self) {
         let _one_at_a_time = self.archiving.lock();
         let is_archived = |entry: &Arc<SegmentEntry>| {
-            let AwayCopies { warm, cold, .. } = entry.away_copies();
+            let Copies { warm, cold, .. } = entry.copies();
             let is_coming = planted::in_store(StoreBug::ArchivedBeforePut) && warm.is_some();
             entry.damage.is_none() && (cold.is_some() || is_coming)
         };

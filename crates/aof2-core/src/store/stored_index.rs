@@ -8,9 +8,10 @@
 
 use std::io;
 
+use super::entry::SegmentEntry;
+use super::info::SealedInfo;
 use super::layout::Layout;
 use super::state::Store;
-use super::table::{SealedInfo, SegmentEntry};
 use crate::format::{
     FormatError, IndexPoint, IndexedSegment, SEGMENT_INDEX_LEN_MAX, SegmentFileName, SegmentIndex,
 };

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::files::{create_anew, temporary_of};
 use super::layout::Layout;
-use crate::error::{AofError, Result};
+use crate::error::{AofError, Damage, Result};
 use crate::format::WarmFileName;
 use crate::io::{File, Storage};
 use crate::planted::{self, StoreBug};
-use crate::segment::{Artifact, FileSource};
+use crate::segment::{Artifact, ArtifactSource, FileSource};
 
 /// Bytes of an artifact that are copied at once.
 const COPY_LEN: u64 = 8 << 20;
@@ -29,16 +30,12 @@ impl WarmFiles<'_> {
         fill: impl FnOnce(&dyn File) -> Result<()>,
     ) -> Result<Artifact> {
         let Self { storage, layout } = *self;
-        let dir = self.ensure_dir()?;
+        let dir = layout.warm_dir();
+        layout.ensure_dir(storage, &dir)?;
         let path = layout.warm_path(name);
-        let temporary = dir.join(format!("{name}.tmp"));
-        if storage.exists(&temporary).map_err(AofError::io("look for", &temporary))? {
-            storage.remove(&temporary).map_err(AofError::io("remove", &temporary))?;
-        }
+        let temporary = temporary_of(&path);
         let write = || {
-            let out = storage
-                .create_new(&temporary)
-                .map_err(AofError::io("create compressed segment", &temporary))?;
+            let out = create_anew(storage, &temporary)?;
             fill(&*out)?;
             out.sync().map_err(AofError::io("sync compressed segment", &temporary))?;
             if planted::in_store(StoreBug::WarmUnverified) {
@@ -85,18 +82,32 @@ impl WarmFiles<'_> {
         })
     }
 
-    pub(super) fn open(&self, path: PathBuf) -> Result<Artifact> {
-        Artifact::open(Arc::new(FileSource::open(self.storage, path)?))
+    /// Reads a compressed file as a whole, its index included, and compares it with what is
+    /// known of it. It is opened by its name: the file that is open may have been removed.
+    /// `source` stands between the file and whoever reads it; `told` is called for each
+    /// frame.
+    pub(crate) fn verify(
+        &self,
+        known: &Artifact,
+        source: &dyn Fn(Arc<dyn ArtifactSource>) -> Arc<dyn ArtifactSource>,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let path = known.source().name();
+        let file = Arc::new(FileSource::open(self.storage, path)?);
+        let found = Artifact::open(source(file))?;
+        if found.index() != known.index() {
+            let (first, count) = (known.meta().first_offset, known.footer().record_count);
+            return Err(AofError::Corrupt(Box::new(Damage {
+                path: path.to_owned(),
+                offset: 0,
+                records: first..first + count,
+                reason: "its index is not the one it was written with".into(),
+            })));
+        }
+        found.verify(told)
     }
 
-    /// Made when it is first needed.
-    fn ensure_dir(&self) -> Result<PathBuf> {
-        let dir = self.layout.warm_dir();
-        if !self.storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
-            self.storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
-            let root = self.layout.root();
-            self.storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
-        }
-        Ok(dir)
+    pub(super) fn open(&self, path: PathBuf) -> Result<Artifact> {
+        Artifact::open_file(self.storage, path)
     }
 }

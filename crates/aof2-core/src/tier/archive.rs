@@ -48,9 +48,7 @@ pub(crate) struct ColdJob {
 pub(super) fn uploads_pending(stream: &Stream) -> u64 {
     let entries = stream.store().table().snapshot();
     let is_waiting = |entry: &&Arc<SegmentEntry>| {
-        entry.sealed_info().is_some()
-            && entry.damage.is_none()
-            && entry.away_copies().cold.is_none()
+        entry.sealed_info().is_some() && entry.damage.is_none() && entry.copies().cold.is_none()
     };
     entries.iter().filter(is_waiting).count() as u64
 }
@@ -79,7 +77,7 @@ impl ColdJob {
         let outcome = match *task {
             ColdTask::Reconcile => stream.store().reconcile(),
             ColdTask::Chunks => {
-                stream.store().tend_manifest_store();
+                stream.store().upload_manifest();
                 match stream.store().has_manifest_to_upload() {
                     // Why is in the manifest's own metrics and log.
                     true => Err(AofError::Timeout { what: "the upload of the manifest" }),
@@ -178,7 +176,7 @@ pub(crate) fn upload_now(
     segment_id: SegmentId,
 ) -> Result<u64> {
     let (store, start) = (stream.store(), Instant::now());
-    let copies = store.sealed_entry(segment_id)?.away_copies();
+    let copies = store.sealed_entry(segment_id)?.copies();
     if copies.cold.is_none() && copies.warm.is_none() {
         Job::compress_now(stream, tiers, segment_id)?;
     }

@@ -134,10 +134,7 @@ impl Coordinator {
             stream.store().table().first().map_or(SegmentId::from_u64(0), |e| e.meta.segment_id);
         let stays = |id: SegmentId, epoch: u32| match stream.store().table().find(id.as_u32()) {
             _ if stream.store().cold().writer().is_leftover(id, epoch) => false,
-            Some(entry) => {
-                let copies = entry.away_copies();
-                copies.cold.is_none() || copies.cold_epoch == epoch
-            }
+            Some(entry) => entry.copies().cold.is_none_or(|cold| cold.epoch == epoch),
             None => id < first && id >= stream.store().cold().writer().start(),
         };
         let queued = stream.store().look_at_manifest(|index| {
@@ -173,7 +170,7 @@ impl Coordinator {
         let mut candidates = Vec::new();
         for (at, (stream, _)) in tasks.streams.iter().enumerate() {
             for entry in stream.store().table().snapshot() {
-                let copies = entry.away_copies();
+                let copies = entry.copies();
                 let Some(warm) = &copies.warm else { continue };
                 let bytes = warm.index().artifact_len();
                 total += bytes;
@@ -237,7 +234,7 @@ fn one_of_each(by_stream: &[(usize, ColdTask)]) -> Vec<(usize, ColdTask)> {
 fn next_uploads(stream: &Stream, tiers: &StreamTiers) -> Vec<SegmentId> {
     let mut found = Vec::with_capacity(2);
     for entry in stream.store().table().snapshot() {
-        let (id, copies) = (entry.meta.segment_id, entry.away_copies());
+        let (id, copies) = (entry.meta.segment_id, entry.copies());
         if entry.sealed_info().is_none() || found.len() == 2 {
             break;
         }

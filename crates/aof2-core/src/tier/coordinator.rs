@@ -219,7 +219,7 @@ impl Coordinator {
                 let is_new = entry.is_hot()
                     && entry.sealed_info().is_some()
                     && entry.damage.is_none()
-                    && entry.away_copies().is_empty();
+                    && entry.copies().compressed().is_none();
                 if is_new && !leaving.contains(&(at, id)) && backoff.is_due(&id, now_ms) {
                     in_turn.push(((rank, last_turn, at), Job::compress(stream, tiers, id)));
                     rank += 1;

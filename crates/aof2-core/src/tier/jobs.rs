@@ -114,7 +114,7 @@ impl Job {
     ) -> Result<u64> {
         let (counters, start) = (&tiers.counters, Instant::now());
         let entry = stream.store().sealed_entry(segment_id)?;
-        if entry.away_copies().warm.is_some() {
+        if entry.copies().warm.is_some() {
             return Ok(0);
         }
         let raw = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));

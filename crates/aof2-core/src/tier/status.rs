@@ -208,14 +208,14 @@ impl TierStatus {
                 true => status.hot_segments += 1,
                 false => status.evicted_segments += 1,
             }
-            let copies = entry.away_copies();
+            let copies = entry.copies();
             if let Some(warm) = copies.warm {
                 status.warm_segments += 1;
                 status.warm_bytes += warm.index().artifact_len();
             }
             if let (Some(held), Some(cold)) = (copies.cold, &mut status.cold) {
                 cold.segments += 1;
-                cold.bytes += held.index().artifact_len();
+                cold.bytes += held.len();
             }
         }
         status

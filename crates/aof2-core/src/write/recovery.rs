@@ -24,8 +24,8 @@ use crate::planted::Bug;
 use crate::segment::{ScanStop, SealRequest, SegmentAppender, SegmentFlush, SegmentMeta, TailScan};
 use crate::store::Layout;
 use crate::store::durable_position;
-use crate::store::{Found, Survey, missing_entry, settle};
-use crate::store::{SealedInfo, SegmentEntry};
+use crate::store::{Copies, SealedInfo, SegmentEntry};
+use crate::store::{Found, Survey, missing_entry, sealed_entries};
 use crate::sync::Position;
 
 /// The state to continue from.
@@ -99,8 +99,13 @@ impl Recovery<'_> {
         let unused = self.adopt_spare(&mut survey)?;
         let found = &survey.found;
         let unsealed = self.unsealed_count(found);
-        let (entries, next_offset) =
-            settle(self.storage, self.identity.stream_id, found, found.len() - unsealed, None)?;
+        let (entries, next_offset) = sealed_entries(
+            self.storage,
+            self.identity.stream_id,
+            found,
+            found.len() - unsealed,
+            None,
+        )?;
         let mut recovered = self.continue_after(entries, next_offset, found);
         let open_end = &found[found.len() - unsealed..];
         if let Some(first) = open_end.first() {
@@ -370,6 +375,7 @@ impl Recovery<'_> {
             complete.meta,
             path,
             SealedInfo::from(&footer),
+            Copies::hot(),
         ));
         Ok(())
     }
@@ -494,7 +500,8 @@ impl Recovery<'_> {
         let dir = self.layout.segments_dir();
         let spares = survey.listing.spares.iter().map(|s| dir.join(s.to_string()));
         let spares = spares.filter(|path| !recovered.unused.contains(path));
-        let temporaries = survey.listing.temporaries.iter().map(|t| dir.join(t));
+        let temporaries =
+            survey.listing.temporaries.iter().filter(|t| t.starts_with(&dir)).cloned();
         let blanks = survey.blank_twins.iter().cloned();
         for path in spares.chain(temporaries).chain(blanks) {
             match self.storage.remove(&path) {

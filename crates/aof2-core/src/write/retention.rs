@@ -158,7 +158,7 @@ impl Stream {
                     break;
                 }
             };
-            if entry.away_copies().cold.is_some() && !self.store.has_cold_tier() {
+            if entry.copies().cold.is_some() && !self.store.has_cold_tier() {
                 let reason = format!(
                     "segment {} is in the cold tier; open the log with it to let it go",
                     entry.meta.segment_id

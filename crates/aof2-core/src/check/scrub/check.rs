@@ -10,7 +10,7 @@ use crate::io::{File, OpenMode};
 use crate::object::ObjectErrorKind;
 use crate::segment::{Artifact, ArtifactSource, FileSource};
 use crate::store::ColdTier;
-use crate::store::{Residency, SealedInfo, SegmentEntry};
+use crate::store::{ColdCopy, Residency, SealedInfo, SegmentEntry};
 use crate::write::Stream;
 
 /// Bytes of a segment file that are read at once.
@@ -65,12 +65,6 @@ impl Verdict {
     }
 }
 
-/// Whether a footer is that of the segment. Not every format keeps the rest.
-fn is_of(footer: &SegmentFooter, info: &SealedInfo) -> bool {
-    let told = (footer.record_count, footer.durable_bytes, footer.segment_crc64);
-    told == (info.record_count, u64::from(info.durable_bytes), info.segment_crc64)
-}
-
 /// Reads copies.
 pub(super) struct Checker<'a> {
     pub(super) stream: &'a Stream,
@@ -87,7 +81,7 @@ impl Checker<'_> {
         tier: Residency,
         told: &mut dyn FnMut(),
     ) -> Result<Verdict> {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let checked = match tier {
             Residency::Hot if entry.is_hot() => self.check_hot(entry, told),
             Residency::Warm => match &copies.warm {
@@ -95,7 +89,7 @@ impl Checker<'_> {
                 None => return Ok(Verdict::Absent),
             },
             Residency::Cold => match &copies.cold {
-                Some(cold) => self.check_cold(cold, copies.cold_epoch, told),
+                Some(cold) => self.check_cold(cold, told),
                 None => return Ok(Verdict::Absent),
             },
             Residency::Hot => return Ok(Verdict::Absent),
@@ -133,7 +127,7 @@ impl Checker<'_> {
             .map_err(AofError::io("read segment footer", path))?;
         self.pace.took(footer.len() as u64)?;
         Ok(match SegmentFooter::decode(meta.format, &footer) {
-            Ok(Some(footer)) if is_of(&footer, info) => Verdict::Good,
+            Ok(Some(footer)) if info.is_same_content(&SealedInfo::from(&footer)) => Verdict::Good,
             Ok(Some(_)) => Verdict::Bad("its footer is not the one it was sealed with".into()),
             Ok(None) => Verdict::Bad("its footer is gone".into()),
             Err(error) => Verdict::Bad(format!("its footer does not decode ({error})")),
@@ -162,13 +156,9 @@ impl Checker<'_> {
         Ok(crc.finish())
     }
 
-    /// The file under its name, not the one that is open: that may have been removed.
     fn check_warm(&self, known: &Artifact, told: &mut dyn FnMut()) -> Result<Verdict> {
-        let found = self.open_warm(known.source().name().to_owned())?;
-        if found.index() != known.index() {
-            return Ok(Verdict::Bad("its index is not the one it was written with".into()));
-        }
-        found.verify(&mut |_| told())?;
+        let paced = |source| self.paced(source);
+        self.stream.store().warm_files().verify(known, &paced, &mut |_| told())?;
         Ok(Verdict::Good)
     }
 
@@ -178,18 +168,19 @@ impl Checker<'_> {
         path: PathBuf,
         told: &mut dyn FnMut(),
     ) -> Result<Verdict> {
-        let verified = self.open_warm(path).and_then(|a| a.verify(&mut |_| told()));
+        let source = FileSource::open(self.stream.store().storage(), path);
+        let opened = source.and_then(|source| Artifact::open(self.paced(Arc::new(source))));
+        let verified = opened.and_then(|artifact| artifact.verify(&mut |_| told()));
         verified.map(|()| Verdict::Good).or_else(Verdict::of)
     }
 
-    fn open_warm(&self, path: PathBuf) -> Result<Artifact> {
-        let source = Arc::new(FileSource::open(self.stream.store().storage(), path)?);
-        Artifact::open(Arc::new(PacedSource { source, pace: Arc::clone(&self.pace) }))
+    fn paced(&self, source: Arc<dyn ArtifactSource>) -> Arc<dyn ArtifactSource> {
+        Arc::new(PacedSource { source, pace: Arc::clone(&self.pace) })
     }
 
     /// The object by ranges, its end included. Read apart from what readers fetch ahead.
-    fn check_cold(&self, known: &Artifact, epoch: u32, told: &mut dyn FnMut()) -> Result<Verdict> {
-        let index = known.index();
+    fn check_cold(&self, known: &ColdCopy, told: &mut dyn FnMut()) -> Result<Verdict> {
+        let (index, epoch) = (known.artifact.index(), known.epoch);
         let Some(tier) = self.cold else {
             return Ok(Verdict::Unreached("this log was opened without a cold tier".into()));
         };
@@ -202,8 +193,7 @@ impl Checker<'_> {
             let expected = index.artifact_len();
             return Ok(Verdict::Bad(format!("the object has {len} bytes instead of {expected}")));
         }
-        let source = tier.source(index, epoch);
-        let source = Arc::new(PacedSource { source, pace: Arc::clone(&self.pace) });
+        let source = self.paced(tier.source(index, epoch));
         let tail = index.encode_tail();
         let found = source.read_at(len.saturating_sub(tail.len() as u64), tail.len())?;
         if found != tail {

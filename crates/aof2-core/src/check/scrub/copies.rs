@@ -16,7 +16,7 @@ const TIERS: [Residency; 3] = [Residency::Hot, Residency::Warm, Residency::Cold]
 
 impl<'a> Scrub<'a> {
     pub(super) fn copies(&mut self, entry: &Arc<SegmentEntry>) -> Result<()> {
-        let warm = entry.away_copies().warm;
+        let warm = entry.copies().warm;
         let mut verdicts =
             Verdicts { hot: Verdict::Absent, warm: Verdict::Absent, cold: Verdict::Absent };
         for tier in TIERS.into_iter().filter(|tier| self.options.includes(*tier)) {
@@ -76,13 +76,13 @@ impl<'a> Scrub<'a> {
     }
 
     fn place_of(&self, entry: &SegmentEntry, tier: Residency) -> String {
-        let copies = entry.away_copies();
-        let name = match tier {
+        let copies = entry.copies();
+        let artifact = match tier {
             Residency::Hot => return entry.path.display().to_string(),
             Residency::Warm => copies.warm,
-            Residency::Cold => copies.cold,
+            Residency::Cold => copies.cold.map(|cold| cold.artifact),
         };
-        name.map_or_else(String::new, |copy| copy.source().name().display().to_string())
+        artifact.map_or_else(String::new, |copy| copy.source().name().display().to_string())
     }
 
     /// Heals what is bad, if that was asked for, and reports it.
@@ -167,11 +167,11 @@ impl<'a> Scrub<'a> {
         is_known
             && match tier {
                 Residency::Hot => entry.is_hot(),
-                Residency::Warm => match (entry.away_copies().warm, warm) {
+                Residency::Warm => match (entry.copies().warm, warm) {
                     (Some(now), Some(then)) => Arc::ptr_eq(&now, then),
                     _ => false,
                 },
-                Residency::Cold => entry.away_copies().cold.is_some(),
+                Residency::Cold => entry.copies().cold.is_some(),
             }
     }
 

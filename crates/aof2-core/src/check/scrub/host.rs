@@ -28,7 +28,7 @@ pub(crate) trait ScrubHost: Send + Sync + Debug {
     /// Puts a segment into the object store.
     fn upload(&self, segment_id: SegmentId) -> Result<()>;
 
-    /// Asks for a segment to come back to the hot tier, if there is room.
+    /// Asks for a segment to come back to the hot tier, if there is space.
     fn prefetch(&self, segment_id: SegmentId);
 
     /// The copies of a segment were replaced: what failed because of them is tried again.

@@ -14,15 +14,16 @@ use crate::store::{Change, Residency, SegmentEntry, Suspect};
 impl Scrub<'_> {
     /// The end of the object that is kept here is rewritten from what is in memory.
     pub(super) fn kept_tail(&mut self, entry: &Arc<SegmentEntry>) -> Result<()> {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let Some(cold) = &copies.cold else { return Ok(()) };
-        let path = self.stream.store().layout().cold_path(&copies.cold_name(cold));
+        let path = self.stream.store().layout().cold_path(&cold.index_name());
         let Verdict::Bad(problem) =
-            self.checker().check_tail(&path, &cold.index().encode_tail())?
+            self.checker().check_tail(&path, &cold.artifact.index().encode_tail())?
         else {
             return Ok(());
         };
-        let is_same = entry.away_copies().cold.is_some_and(|now| Arc::ptr_eq(&now, cold));
+        let is_same =
+            entry.copies().cold.is_some_and(|now| Arc::ptr_eq(&now.artifact, &cold.artifact));
         if !is_same {
             return Ok(());
         }
@@ -80,7 +81,7 @@ impl Scrub<'_> {
             let (tier, from) = (Residency::Warm, entry.residency());
             let place = path.display().to_string();
             let is_aside = self.aside(segment_id, tier, place, problem, from, aside)?;
-            if is_aside && entry.away_copies().warm.is_none() {
+            if is_aside && entry.copies().warm.is_none() {
                 self.make_warm(entry)?;
             }
         }

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::io::Storage;
 use crate::segment::{Artifact, ArtifactSource, FileSource, Stretch, frame_at, stretches};
+use crate::store::SealedInfo;
 
 /// Where the records of the longest segment end.
 const END_MAX: u64 = SEGMENT_BYTES_MAX - SEGMENT_FOOTER_LEN as u64;
@@ -305,8 +306,7 @@ fn is_same_place(frame: &ArtifactFrame, compressed_len: u32, len: u32) -> bool {
 }
 
 fn says_the_same(footer: &SegmentFooter, promised: &SegmentFooter) -> bool {
-    let counters = |f: &SegmentFooter| (f.record_count, f.durable_bytes, f.segment_crc64);
-    counters(footer) == counters(promised)
+    SealedInfo::from(footer).is_same_content(&SealedInfo::from(promised))
         && (footer.ext_id, footer.flags) == (promised.ext_id, promised.flags)
         && footer.last_timestamp_ms <= promised.last_timestamp_ms
 }

@@ -10,13 +10,13 @@ use super::thaw::thaw;
 use super::walk::{Hints, Walk, walk};
 use crate::error::{AofError, Result};
 use crate::format::{
-    ARTIFACT_TAIL_LEN_MAX, ArtifactIndex, FormatError, RecordCodec, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter,
-    SegmentFormat, SegmentHeader, StreamId, WarmFileName, crc64,
+    ArtifactIndex, FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat,
+    SegmentHeader, StreamId, WarmFileName, crc64,
 };
 use crate::io::{File, OpenMode, SharedMap, Storage};
 use crate::segment::SegmentMeta;
-use crate::store::Residency;
+use crate::store::{Residency, kept_index};
 
 const FOOTER_LEN: u64 = SEGMENT_FOOTER_LEN as u64;
 const HEADER_LEN: u64 = SEGMENT_HEADER_LEN as u64;
@@ -148,11 +148,7 @@ impl Ends {
         path: &Path,
         default_format: SegmentFormat,
     ) -> Result<Self> {
-        let file = storage.open(path, OpenMode::Read).map_err(AofError::io("open", path))?;
-        let len = file.len().map_err(AofError::io("read", path))?;
-        let mut tail = vec![0; len.min(ARTIFACT_TAIL_LEN_MAX) as usize];
-        file.read_exact_at(&mut tail, 0).map_err(AofError::io("read", path))?;
-        let index = ArtifactIndex::decode_kept_tail(&tail);
+        let index = kept_index::load(storage, path)?;
         let meta = index.as_ref().ok().map(index_meta);
         let given = SegmentFileName {
             segment_id: file_name.segment_id,

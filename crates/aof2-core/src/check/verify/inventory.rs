@@ -7,14 +7,12 @@ use super::examine::{Body, Ends, is_not_found};
 use super::report::{Problem, ProblemKind, Severity};
 use crate::error::{AofError, Result};
 use crate::format::{
-    COLD_LOCATION_NAME, ColdTailName, FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName,
-    SegmentFormat, SegmentId, SpareFileName, StreamId, StreamIdentity, WATERMARK_HEADER_LEN,
-    WATERMARK_LEN, WarmFileName, WatermarkBody, WatermarkHeader, WatermarkState,
+    FormatError, STREAM_IDENTITY_LEN_MAX, SegmentFileName, SegmentFormat, SegmentId, StreamId,
+    StreamIdentity, WATERMARK_HEADER_LEN, WATERMARK_LEN, WatermarkBody, WatermarkHeader,
+    WatermarkState,
 };
-use crate::io::{EntryKind, OpenMode, Storage};
-use crate::store::Layout;
-use crate::store::load_claim;
-use crate::store::{draw_id, recorded_id};
+use crate::io::{OpenMode, Storage};
+use crate::store::{Layout, Listing, SegmentNames, draw_id, load_claim, recorded_id};
 use crate::write::AofConfig;
 
 /// How often something suspicious is looked at again before it is believed.
@@ -88,16 +86,6 @@ pub(super) struct Inventory {
     pub(super) may_be_written: bool,
 }
 
-#[derive(Default)]
-struct Listed {
-    segments: Vec<SegmentFileName>,
-    warm: Vec<WarmFileName>,
-    cold: Vec<ColdTailName>,
-    foreign: Vec<(PathBuf, &'static str)>,
-    strangers: Vec<PathBuf>,
-    leftovers: Vec<PathBuf>,
-}
-
 impl Inventory {
     /// Of a stream without any files.
     pub(super) fn of_identity(identity: StreamIdentity) -> Self {
@@ -132,12 +120,12 @@ impl Inventory {
     }
 
     fn take_once(storage: &dyn Storage, layout: &Layout, exclusive: bool) -> Result<Self> {
-        check_is_log(storage, layout)?;
+        layout.check_is_log(storage)?;
         let stored = load_identity(storage, layout)?;
         let format = stored.as_ref().map_or(SegmentFormat::Full, |i| i.format);
         // The claim before the list: the segments that it speaks of are named by then.
         let early = stored.as_ref().map(|i| Claim::load(storage, layout, i.stream_id));
-        let listed = list(storage, layout)?;
+        let listed = Listing::take(storage, layout)?;
         let after = read_prefix(storage, &layout.watermark_file(), WATERMARK_LEN)?;
         let ends = load_all(storage, layout, &listed, format)?;
         if stored.is_none() && ends.is_empty() && after.is_none() {
@@ -146,7 +134,7 @@ impl Inventory {
                 reason: "it has neither a stream file nor a segment".into(),
             });
         }
-        let identity = settle_identity(storage, layout, stored.as_ref(), &ends, after.as_deref())?;
+        let identity = find_identity(storage, layout, stored.as_ref(), &ends, after.as_deref())?;
         let same_stream = stored.as_ref().is_some_and(|i| i.stream_id == identity.stream_id);
         let claim = early
             .filter(|_| same_stream)
@@ -192,7 +180,7 @@ impl Inventory {
         }
     }
 
-    fn note_names(&mut self, layout: &Layout, listed: &Listed) {
+    fn note_names(&mut self, layout: &Layout, listed: &Listing) {
         for (path, reason) in &listed.foreign {
             self.add_foreign(path.clone(), (*reason).to_owned());
         }
@@ -201,12 +189,14 @@ impl Inventory {
             self.note(ProblemKind::Foreign, Severity::Notice, path.clone(), detail);
         }
         if !self.may_be_written {
-            for path in &listed.leftovers {
-                let detail = match path.starts_with(layout.segments_dir()) {
+            let dir = layout.segments_dir();
+            let spares = listed.spares.iter().map(|spare| dir.join(spare.to_string()));
+            for path in spares.chain(listed.temporaries.iter().cloned()) {
+                let detail = match path.starts_with(&dir) {
                     true => "left by a writer that is gone; the next one removes it".to_owned(),
                     false => "left by a writer that is gone; nobody reads it".to_owned(),
                 };
-                self.note(ProblemKind::Leftover, Severity::Notice, path.clone(), detail);
+                self.note(ProblemKind::Leftover, Severity::Notice, path, detail);
             }
         }
     }
@@ -329,11 +319,8 @@ impl Inventory {
 
 /// Ids of the segments there are now, wherever they are.
 pub(super) fn list_ids(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u32>> {
-    let listed = list(storage, layout)?;
-    let cold = listed.cold.iter().map(|name| name.artifact.segment_id);
-    let away = listed.warm.iter().map(|name| name.segment_id).chain(cold);
-    let ids = listed.segments.iter().map(|name| name.segment_id).chain(away);
-    Ok(ids.map(|id| id.as_u32()).collect())
+    let listed = Listing::take(storage, layout)?;
+    Ok(listed.segments.iter().map(|names| names.segment_id.as_u32()).collect())
 }
 
 /// Where readers find a segment now; `None` if it is nowhere any more.
@@ -343,134 +330,63 @@ pub(super) fn find_now(
     segment_index: u32,
     format: SegmentFormat,
 ) -> Result<Option<Ends>> {
-    let mut listed = list(storage, layout)?;
-    listed.segments.retain(|name| name.segment_id.as_u32() == segment_index);
-    listed.warm.retain(|name| name.segment_id.as_u32() == segment_index);
-    listed.cold.retain(|name| name.artifact.segment_id.as_u32() == segment_index);
-    Ok(load_all(storage, layout, &listed, format)?.into_iter().min_by_key(Ends::rank))
+    let listed = Listing::take(storage, layout)?;
+    let segment_id = SegmentId::from_u64(u64::from(segment_index));
+    let Some(names) = listed.find(segment_id) else { return Ok(None) };
+    Ok(load(storage, layout, names, format)?.into_iter().min_by_key(Ends::rank))
 }
 
-pub(super) fn check_is_log(storage: &dyn Storage, layout: &Layout) -> Result<()> {
-    let dir = layout.segments_dir();
-    if storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
-        return Ok(());
-    }
-    let reason = match storage.exists(layout.root()) {
-        Ok(true) => "it has no segments/ directory",
-        _ => "the directory does not exist",
-    };
-    Err(AofError::NotALog { path: layout.root().to_owned(), reason: reason.into() })
-}
-
-/// Files before copies: a segment that moves away while we look is found twice, not
-/// never.
-fn list(storage: &dyn Storage, layout: &Layout) -> Result<Listed> {
-    let dir = layout.segments_dir();
-    let entries = storage.list(&dir).map_err(AofError::io("list directory", &dir))?;
-    let mut listed = Listed::default();
-    for entry in entries {
-        let is_file = entry.kind == EntryKind::File;
-        let path = dir.join(&entry.name);
-        if SpareFileName::parse(&entry.name).is_some() || entry.name.ends_with(".tmp") {
-            listed.leftovers.push(path);
-        } else if let Some(name) = SegmentFileName::parse(&entry.name) {
-            match is_file {
-                true => listed.segments.push(name),
-                false => listed.foreign.push((path, "it is not a regular file")),
-            }
-        } else if entry.name.ends_with(".seg") {
-            listed.foreign.push((path, "its name is not a segment's"));
-        } else {
-            listed.strangers.push(path);
-        }
-    }
-    listed.segments.sort();
-    let away = list_away(storage, layout.warm_dir(), WarmFileName::parse, &mut listed)?;
-    listed.warm = away;
-    let away = list_away(storage, layout.cold_dir(), ColdTailName::parse, &mut listed)?;
-    listed.cold = away;
-    listed.foreign.sort();
-    listed.strangers.sort();
-    listed.leftovers.sort();
-    Ok(listed)
-}
-
-/// Lists a directory of copies, which need not exist.
-fn list_away<T: Ord>(
-    storage: &dyn Storage,
-    dir: PathBuf,
-    parse: impl Fn(&str) -> Option<T>,
-    listed: &mut Listed,
-) -> Result<Vec<T>> {
-    let entries = match storage.list(&dir) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(AofError::io("list directory", &dir))?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        match parse(&entry.name) {
-            Some(name) if entry.kind == EntryKind::File => names.push(name),
-            _ if entry.name == COLD_LOCATION_NAME => {}
-            _ if entry.name.ends_with(".tmp") => listed.leftovers.push(dir.join(&entry.name)),
-            _ => listed.strangers.push(dir.join(&entry.name)),
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
+/// Every copy of every segment.
 fn load_all(
     storage: &dyn Storage,
     layout: &Layout,
-    listed: &Listed,
+    listed: &Listing,
     format: SegmentFormat,
 ) -> Result<Vec<Ends>> {
-    let mut all = Vec::with_capacity(listed.segments.len() + listed.warm.len());
-    let mut has_vanished = false;
-    let mut add = |loaded: Result<Ends>| {
-        match loaded {
-            Ok(ends) => all.push(ends),
-            // Moved away, or removed by retention or by a closing writer.
-            Err(error) if is_not_found(&error) => has_vanished = true,
-            Err(error) => return Err(error),
+    let mut all = Vec::with_capacity(listed.segments.len());
+    let mut listed_again = None;
+    for names in &listed.segments {
+        let mut loaded = load(storage, layout, names, format)?;
+        if loaded.is_empty() {
+            // Removed by retention or by a closing writer; or compressed since it was
+            // listed, and its file is gone.
+            let again = match &listed_again {
+                Some(again) => again,
+                None => listed_again.insert(Listing::take(storage, layout)?),
+            };
+            if let Some(names) = again.find(names.segment_id) {
+                loaded = load(storage, layout, names, format)?;
+            }
         }
-        Ok(())
-    };
-    for name in &listed.segments {
-        add(Ends::load(storage, *name, &layout.segment_path(name), format))?;
-    }
-    for name in &listed.warm {
-        add(Ends::load_warm(storage, *name, &layout.warm_path(name), format))?;
-    }
-    for name in &listed.cold {
-        add(Ends::load_cold(storage, name.artifact, &layout.cold_path(name), format))?;
-    }
-    if has_vanished {
-        add_arrived(storage, layout, listed, format, &mut all)?;
+        all.extend(loaded);
     }
     Ok(all)
 }
 
-/// Segments that were compressed since they were listed, and whose file is gone.
-fn add_arrived(
+/// The copies of a segment that are there.
+fn load(
     storage: &dyn Storage,
     layout: &Layout,
-    listed: &Listed,
+    names: &SegmentNames,
     format: SegmentFormat,
-    all: &mut Vec<Ends>,
-) -> Result<()> {
-    let gone = |id: SegmentId, all: &[Ends]| all.iter().all(|e| e.given.segment_id != id);
-    for name in list(storage, layout)?.warm {
-        let is_new = !listed.warm.contains(&name) && gone(name.segment_id, all);
-        let was_listed = listed.segments.iter().any(|file| file.segment_id == name.segment_id);
-        if is_new && was_listed {
-            match Ends::load_warm(storage, name, &layout.warm_path(&name), format) {
-                Err(error) if is_not_found(&error) => {}
-                ends => all.push(ends?),
-            }
-        }
-    }
-    Ok(())
+) -> Result<Vec<Ends>> {
+    let hot = names.hot.iter().map(|name| {
+        let path = layout.segment_path(name);
+        Ends::load(storage, *name, &path, format)
+    });
+    let warm = names.warm.iter().map(|name| {
+        let path = layout.warm_path(name);
+        Ends::load_warm(storage, *name, &path, format)
+    });
+    let cold = names.cold.iter().map(|name| {
+        let path = layout.cold_path(name);
+        Ends::load_cold(storage, name.artifact, &path, format)
+    });
+    let there = hot.chain(warm).chain(cold).filter(|loaded| match loaded {
+        Err(error) => !is_not_found(error),
+        Ok(_) => true,
+    });
+    there.collect()
 }
 
 fn read_prefix(storage: &dyn Storage, path: &Path, len_max: usize) -> Result<Option<Vec<u8>>> {
@@ -493,7 +409,7 @@ fn load_identity(storage: &dyn Storage, layout: &Layout) -> Result<Option<Stream
 
 /// The stream that this is: what its file says unless the segments agree on another,
 /// or else what can be pieced together.
-fn settle_identity(
+fn find_identity(
     storage: &dyn Storage,
     layout: &Layout,
     stored: Option<&StreamIdentity>,

@@ -11,7 +11,6 @@ use super::Progress;
 use super::chain::{CheckedLog, fitting_base};
 use super::check::{Checked, Checker};
 use super::examine::{Body, Facts, is_segment_len};
-use super::inventory::check_is_log;
 use super::report::{LostRange, RepairAction, RepairReport};
 use super::rewrite::{rebuild, substitute, substitute_len};
 use crate::error::{AofError, Result};
@@ -35,7 +34,7 @@ pub(super) struct Repair<'a> {
     lost: Vec<LostRange>,
     actions: Vec<RepairAction>,
     quarantined: Vec<PathBuf>,
-    /// Stream bytes up to the end of the segment that was settled last, and whether
+    /// Stream bytes up to the end of the segment that was dealt with last, and whether
     /// that is the end of a substitute.
     base: Option<u64>,
 }
@@ -49,7 +48,7 @@ impl<'a> Repair<'a> {
     ) -> Result<RepairReport> {
         let checker = Checker { storage, layout, exclusive: true };
         // Before the lock, which would make a file in any directory.
-        check_is_log(storage, layout)?;
+        layout.check_is_log(storage)?;
         let _lock = storage.lock(&layout.lock_file()).map_err(|e| match e {
             LockError::Held { pid } => AofError::Locked { path: layout.root().to_owned(), pid },
             LockError::Io(e) => AofError::io("lock", &layout.lock_file())(e),

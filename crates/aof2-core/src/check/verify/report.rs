@@ -51,7 +51,7 @@ pub enum ProblemKind {
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing that had been durable is affected, and opening the log settles it.
+    /// Nothing that had been durable is affected, and opening the log reconciles it.
     Notice,
     /// Something that had been durable is affected.
     Damage,

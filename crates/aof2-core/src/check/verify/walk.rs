@@ -140,8 +140,8 @@ pub(super) fn walk_part(codec: &RecordCodec, base: u32, space: &[u8], hints: &Hi
 /// Walks the records in `space`, a segment's bytes up to where its records may end.
 pub(super) fn walk(codec: &RecordCodec, space: &[u8], hints: &Hints) -> Walk {
     let by_length = Walker::new(codec, 0, space, hints, true).run();
-    let settled = |w: &Walk| total_end(hints, w).is_none_or(|total| total == w.end_offset);
-    let exact = settled(&by_length) && by_length.regions.iter().all(|r| r.is_exact);
+    let adds_up = |w: &Walk| total_end(hints, w).is_none_or(|total| total == w.end_offset);
+    let exact = adds_up(&by_length) && by_length.regions.iter().all(|r| r.is_exact);
     if codec.format() == SegmentFormat::Full || exact {
         return by_length;
     }
@@ -150,7 +150,7 @@ pub(super) fn walk(codec: &RecordCodec, space: &[u8], hints: &Hints) -> Walk {
     // in between may be payload.
     let by_search = Walker::new(codec, 0, space, hints, false).run();
     let better = by_search.intact_count > by_length.intact_count
-        && settled(&by_search)
+        && adds_up(&by_search)
         && by_search.regions.iter().all(|r| r.is_exact);
     if better { by_search } else { by_length }
 }
@@ -236,10 +236,10 @@ impl<'a> Walker<'a> {
     /// What the damaged first record says of itself, if so many records fit in front of
     /// the first valid one; otherwise one record was there at least.
     fn guess_first_offset(&mut self, valid_at: usize, valid: u64) -> u64 {
-        let room = ((valid_at - self.at) / gap_len_min(self.codec) as usize) as u64;
+        let fitting = ((valid_at - self.at) / gap_len_min(self.codec) as usize) as u64;
         let head = self.codec.peek(self.rest(self.at)).ok().flatten();
         let said = head.and_then(|head| head.logical_offset);
-        let first = said.filter(|&first| first < valid && valid - first <= room);
+        let first = said.filter(|&first| first < valid && valid - first <= fitting);
         self.is_start_guessed = first.is_none_or(|first| valid - first > 1);
         first.unwrap_or(valid.saturating_sub(1))
     }

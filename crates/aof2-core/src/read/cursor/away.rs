@@ -59,7 +59,7 @@ impl Cursor {
         if self.manner.hydrate != Hydrate::Always {
             return Ok((entry, opened));
         }
-        let is_away = matches!(opened, Opened::Away(_));
+        let is_away = matches!(opened, Opened::ByWindows(_));
         if is_away {
             // What this cursor holds must not be in the way.
             self.let_go();
@@ -214,7 +214,7 @@ impl Cursor {
             let is_visible = next.meta.segment_id.as_u32() <= self.limit.position.segment_index();
             is_visible && !next.is_hot() && next.damage.is_none()
         });
-        let Some(artifact) = next.and_then(|next| next.away_copies().nearest().cloned()) else {
+        let Some(artifact) = next.and_then(|next| next.copies().compressed().cloned()) else {
             return;
         };
         artifact.announce(ReadAhead::first_frames(&artifact, self.manner.frames));

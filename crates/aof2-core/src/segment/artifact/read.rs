@@ -2,16 +2,18 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ArtifactSource;
 use super::frames::{FrameDecoder, FrameFault};
+use super::{ArtifactSource, FileSource};
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
     ArtifactFrame, ArtifactIndex, FormatError, IndexPoint, SEGMENT_HEADER_LEN, SegmentFooter,
 };
+use crate::io::Storage;
 use crate::segment::{Segment, SegmentMeta};
 
 /// Read from the end at first: index and seek table of about 1,800 frames, which is a
@@ -45,6 +47,11 @@ impl Artifact {
         }
         let index = ArtifactIndex::decode_tail(&tail, len).map_err(bad)?;
         Ok(Self { source, index, is_plain: false })
+    }
+
+    /// The compressed file with this name.
+    pub fn open_file(storage: &dyn Storage, path: impl Into<PathBuf>) -> Result<Self> {
+        Self::open(Arc::new(FileSource::open(storage, path)?))
     }
 
     /// With an index that was kept elsewhere. Frames prove themselves when they are

@@ -7,7 +7,7 @@ use crate::error::{AofError, Result};
 use crate::format::{COLD_LOCATION_LEN_MAX, ColdLocation};
 use crate::io::{OpenMode, OsStorage, Storage};
 use crate::object::{ColdConfig, Sse};
-use crate::store::away::list_cold_tails;
+use crate::store::kept_index;
 use crate::store::layout::Layout;
 
 /// Where the cold segments of the log in this directory are; `None` if it never had a
@@ -49,18 +49,13 @@ pub(crate) fn store_location(
         return Ok(());
     }
     if let Some(known) = known.filter(|known| known.url != now.url)
-        && !list_cold_tails(storage, layout)?.is_empty()
+        && !kept_index::list(storage, layout)?.is_empty()
     {
         let (old, new) = (known.url, &now.url);
         let reason = format!("segments of this log are in {old}; open it with that, not {new}");
         return Err(AofError::InvalidConfig { field: "cold", reason });
     }
-    let dir = layout.cold_dir();
-    if !storage.exists(&dir).map_err(AofError::io("look for", &dir))? {
-        storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
-        let root = layout.root();
-        storage.sync_dir(root).map_err(AofError::io("sync directory", root))?;
-    }
+    layout.ensure_dir(storage, &layout.cold_dir())?;
     let bytes = now
         .encode()
         .map_err(|error| AofError::InvalidConfig { field: "cold", reason: error.to_string() })?;

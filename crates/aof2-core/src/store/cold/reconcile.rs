@@ -8,7 +8,7 @@ use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, LastClaim, SegmentId};
 use crate::store::change::Change;
 use crate::store::steps::StoredObject;
-use crate::store::{ArchivedObject, Store};
+use crate::store::{ArchivedObject, SealedInfo, Store};
 
 impl Store {
     /// What must come before the first upload, by whoever comes first.
@@ -74,18 +74,18 @@ fn forget_missing(cold: &ColdTier, store: &Store, claim: &Claim) -> Result<()> {
         standing.iter().find(|o| (o.segment_id, o.epoch) == (id, epoch)).map(|o| o.len)
     };
     for entry in store.table().snapshot() {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let id = entry.meta.segment_id;
-        let Some(artifact) = copies.cold.as_ref().filter(|_| entry.damage.is_none()) else {
+        let Some(object) = copies.cold.as_ref().filter(|_| entry.damage.is_none()) else {
             continue;
         };
-        let is_there = len_of(id, copies.cold_epoch) == Some(artifact.index().artifact_len());
+        let is_there = len_of(id, object.epoch) == Some(object.len());
         // Before the start of the log nothing needs to be there.
         if is_there || id < claim.view.start() {
             continue;
         }
         store.cold().note_missing();
-        let key = cold.key(store.stream_id(), id, copies.cold_epoch);
+        let key = cold.key(store.stream_id(), id, object.epoch);
         tracing::error!(segment = id.as_u64(), key, "an archived segment is not in the bucket");
         match store.apply(&Change::Forget(id)).map(drop) {
             // It may come back, from a backup of the bucket or by its versions.
@@ -126,9 +126,9 @@ impl Claimant for OpenLog<'_> {
         let earliest = self.store.table().first().map(|entry| entry.meta.segment_id);
         let is_unknown = |object: &ArchivedObject| {
             let entry = self.store.table().find(object.segment_id.as_u32());
-            let known = entry.map(|entry| entry.away_copies());
-            let is_known = known.is_some_and(|c| c.cold.is_some() && c.cold_epoch >= object.epoch);
-            // What this directory let go stays away, unless another writer kept it since.
+            let known = entry.and_then(|entry| entry.copies().cold);
+            let is_known = known.is_some_and(|cold| cold.epoch >= object.epoch);
+            // What this directory let go does not come back, unless another writer kept it since.
             let is_trimmed = is_alone && earliest.is_some_and(|first| object.segment_id < first);
             !is_known && !is_trimmed
         };
@@ -137,12 +137,10 @@ impl Claimant for OpenLog<'_> {
 
     fn agree(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
         let (store, summary) = (self.store, &index.summary);
+        let archived = SealedInfo::from(&summary.footer());
         let entry = store.table().find(object.segment_id.as_u32());
         let sealed = entry.as_ref().and_then(|entry| entry.sealed_info());
-        let is_same = sealed.is_some_and(|info| {
-            (info.segment_crc64, info.record_count) == (summary.segment_crc64, summary.record_count)
-        });
-        if is_same {
+        if sealed.is_some_and(|info| info.is_same_content(&archived)) {
             return Ok(());
         }
         let appended = store.owner()?.appended_count();
@@ -167,7 +165,7 @@ impl Claimant for OpenLog<'_> {
         // Those that were archived go once the log is claimed.
         let entries = self.store.table().snapshot();
         let mut before = entries.iter().filter(|entry| entry.meta.segment_id < start);
-        let Some(entry) = before.find(|entry| entry.away_copies().cold.is_none()) else {
+        let Some(entry) = before.find(|entry| entry.copies().cold.is_none()) else {
             return Ok(());
         };
         let (layout, url) = (&self.store.layout(), self.cold.url().to_string());

@@ -25,10 +25,9 @@ use crate::format::{
 };
 use crate::io::{Clock, Storage};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
-use crate::store::ArchivedObject;
-use crate::store::away::{list_cold_tails, store_cold_tail};
-use crate::store::layout::Layout;
-use crate::store::survey::{Found, Present};
+use crate::store::{
+    ArchivedObject, Found, Layout, Listing, Look, SealedInfo, SegmentNames, kept_index,
+};
 
 /// Claims the log and makes sure that what the bucket holds of it is known in its
 /// directory. The caller has the writer's lock. A log that is `new` here gets its identity
@@ -79,8 +78,7 @@ struct Directory<'a> {
     format: SegmentFormat,
     cold: &'a ColdStore,
     /// What is here, by segment.
-    present: BTreeMap<SegmentId, Present>,
-    tails: Vec<ColdTailName>,
+    present: BTreeMap<SegmentId, SegmentNames>,
     /// What the manifest here says of objects, if there is one.
     told: Option<Told>,
     refused: Mutex<Vec<(SegmentId, String)>>,
@@ -97,7 +95,9 @@ impl<'a> Directory<'a> {
         is_new: bool,
     ) -> Result<Self> {
         let stream_id = identity.stream_id;
-        let present = Present::list(&**storage, layout)?;
+        let listing = Listing::take(&**storage, layout)?;
+        listing.refuse_foreign()?;
+        let present = listing.segments;
         let mut index = load_index(storage, clock, layout, stream_id)?;
         // A log with an identity and nothing else was created just now.
         if is_new || (index.is_none() && !present.is_empty()) {
@@ -121,17 +121,17 @@ impl<'a> Directory<'a> {
             url: tier.url().to_string(),
             format: identity.format,
             cold,
-            present: present.into_iter().map(|p| (p.segment_id(), p)).collect(),
-            tails: list_cold_tails(&**storage, layout)?,
+            present: present.into_iter().map(|names| (names.segment_id, names)).collect(),
             told: index.as_ref().map(Told::of),
             refused: Mutex::default(),
         })
     }
 
     fn local(&self, segment_id: SegmentId) -> Result<Option<Found>> {
-        let Some(present) = self.present.get(&segment_id) else { return Ok(None) };
-        match present.load(self.storage, self.layout, self.cold, self.format) {
-            Ok(found) => Ok(Some(found)),
+        let Some(names) = self.present.get(&segment_id) else { return Ok(None) };
+        let Self { storage, layout, cold, format, .. } = *self;
+        match (Look { storage, layout, cold, format }).segment(names, &mut Vec::new()) {
+            Ok(found) => Ok(found),
             // Damaged here: the object is what there is to go by.
             Err(AofError::Foreign { .. } | AofError::Corrupt(_)) => Ok(None),
             Err(error) => Err(error),
@@ -196,11 +196,12 @@ impl Claimant for Directory<'_> {
 
     fn unknown(&self, objects: Vec<ArchivedObject>, is_alone: bool) -> Result<Vec<ArchivedObject>> {
         let first = self.present.keys().next().copied();
-        // What this directory let go stays away, unless another writer kept it since.
+        // What this directory let go does not come back, unless another writer kept it since.
         let told = self.told.as_ref().filter(|_| is_alone);
         let returning = told.and_then(|told| told.returning(&objects, first));
         let is_unknown = |object: &ArchivedObject| {
-            let kept = self.tails.iter().filter(|n| n.artifact.segment_id == object.segment_id);
+            let names = self.present.get(&object.segment_id);
+            let kept = names.iter().flat_map(|names| &names.cold);
             let is_gone = told.is_some_and(|told| told.is_let_go(object, first, returning));
             !is_gone && kept.map(|name| name.epoch).max() < Some(object.epoch)
         };
@@ -217,9 +218,9 @@ impl Claimant for Directory<'_> {
             let Some(info) = local.sealed() else {
                 return differs("records that were never archived", &local);
             };
-            let known = (info.segment_crc64, info.record_count);
+            let archived = SealedInfo::from(&summary.footer());
             // A footer that is damaged says nothing; the object heals it.
-            if !info.from_footer || known == (summary.segment_crc64, summary.record_count) {
+            if !info.from_footer || info.is_same_content(&archived) {
                 return Ok(());
             }
             return differs(&format!("{} records", info.record_count), &local);
@@ -251,7 +252,7 @@ impl Claimant for Directory<'_> {
     fn adopt(&self, object: &ArchivedObject, index: &ArtifactIndex) -> Result<()> {
         let artifact = WarmFileName::of(&index.summary);
         let name = ColdTailName { artifact, epoch: object.epoch };
-        store_cold_tail(self.storage, self.layout, &name, index)?;
+        kept_index::store(self.storage, self.layout, &name, index)?;
         if let Some(local) = self.local(object.segment_id)?.filter(Found::is_blank) {
             // Prepared here for records that another writer has written since.
             let path = &local.path;
@@ -264,9 +265,10 @@ impl Claimant for Directory<'_> {
 
     fn cut(&self, start: SegmentId, goes: bool) -> Result<()> {
         let mut has_begun = false;
-        for (id, present) in self.present.range(..start) {
-            let is_archived = self.tails.iter().any(|name| name.artifact.segment_id == *id);
-            if !is_archived && let Some(local) = self.local(*id)?.filter(|f| !f.is_blank()) {
+        for (id, names) in self.present.range(..start) {
+            if names.cold.is_empty()
+                && let Some(local) = self.local(*id)?.filter(|f| !f.is_blank())
+            {
                 let offset = local.claimed_first_offset().unwrap_or(0);
                 return Err(before_start(self.layout, &self.url, offset, *id, start));
             }
@@ -278,7 +280,7 @@ impl Claimant for Directory<'_> {
                 has_begun = true;
             }
             // The kept end last: as long as it is there, the segment is known as archived.
-            for path in present.paths(self.layout).iter().filter(|_| goes) {
+            for path in names.paths(self.layout).iter().filter(|_| goes) {
                 self.storage.remove(path).map_err(AofError::io("remove", path))?;
                 let dir = path.parent().unwrap_or(self.layout.root());
                 self.storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))?;

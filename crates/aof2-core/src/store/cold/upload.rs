@@ -8,8 +8,8 @@ use crate::object::{ObjectBody, ObjectError, ObjectErrorKind};
 use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::Store;
-use crate::store::away::Residency;
 use crate::store::change::Change;
+use crate::store::copy::Residency;
 use crate::store::steps::{self, StoredObject};
 
 /// Uploads of one segment that find other bytes under their keys.
@@ -56,7 +56,7 @@ impl Store {
 
     /// Verifies the compressed file that is uploaded next, while another is uploaded.
     pub(crate) fn verify_ahead(&self, segment_id: SegmentId) -> Result<()> {
-        let copies = self.sealed_entry(segment_id)?.away_copies();
+        let copies = self.sealed_entry(segment_id)?.copies();
         let warm = copies.warm.ok_or(AofError::NoSuchSegment(segment_id))?;
         let crc64 = self.verified_crc64(&warm)?;
         *self.cold().verified.lock() = Some(Verified { segment_id, crc64 });
@@ -182,11 +182,11 @@ impl Store {
     /// bytes. Whether it did.
     pub(crate) fn drop_warm(&self, segment_id: SegmentId) -> Result<bool> {
         let cold = self.cold().require_tier()?;
-        let copies = self.sealed_entry(segment_id)?.away_copies();
-        let (Some(warm), Some(_)) = (&copies.warm, &copies.cold) else { return Ok(false) };
+        let copies = self.sealed_entry(segment_id)?.copies();
+        let (Some(warm), Some(object)) = (&copies.warm, &copies.cold) else { return Ok(false) };
         let body = self.body_of(warm)?;
         let crc64 = crc64_of(&body, warm)?;
-        let key = cold.key(self.stream_id(), segment_id, copies.cold_epoch);
+        let key = cold.key(self.stream_id(), segment_id, object.epoch);
         let is_trusted = planted::in_store(StoreBug::WarmGoneUnconfirmed);
         if !is_trusted && !cold.holds(&key, body.len(), Some(crc64))? {
             // Which of the two changed? A good object must not be given up for a bad file.

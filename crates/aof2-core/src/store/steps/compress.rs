@@ -7,10 +7,10 @@ use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::manifest::Manifest;
 use crate::segment::{Artifact, ArtifactOptions};
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
+use crate::store::copy::Copies;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 use crate::store::transitions::compressed;
 
 pub(in crate::store) struct Compress {
@@ -20,7 +20,7 @@ pub(in crate::store) struct Compress {
 }
 
 impl Compress {
-    pub(in crate::store) fn of(store: &Store, copies: &AwayCopies) -> Option<Box<dyn Step>> {
+    pub(in crate::store) fn of(store: &Store, copies: &Copies) -> Option<Box<dyn Step>> {
         copies.warm.is_none().then(|| -> Box<dyn Step> {
             let (job_id, options) = store.next_compression();
             Box::new(Self { job_id, options, made: None })

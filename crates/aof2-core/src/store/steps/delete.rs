@@ -11,8 +11,8 @@ use crate::planted::{self, StoreBug};
 use crate::store::apply::Step;
 use crate::store::change::Applied;
 use crate::store::cold::ColdTier;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 
 pub(in crate::store) struct Delete {
     tier: Arc<ColdTier>,

@@ -22,15 +22,15 @@ use crate::io::OpenMode;
 use crate::manifest::Manifest;
 use crate::planted::{self, Bug};
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::{Applied, Removal};
+use crate::store::copy::Copies;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 use crate::store::transitions::{evict, evict_warm};
 
 pub(in crate::store) struct DropSegment {
     removal: Removal,
-    copies: AwayCopies,
+    copies: Copies,
     is_hot: bool,
     key: Option<String>,
     bytes: u64,
@@ -42,8 +42,8 @@ impl DropSegment {
         entry: &SegmentEntry,
         removal: Removal,
     ) -> Result<Box<dyn Step>> {
-        let copies = entry.away_copies();
-        if removal == Removal::SetAside && !copies.is_empty() {
+        let copies = entry.copies();
+        if removal == Removal::SetAside && copies.compressed().is_some() {
             return Err(AofError::InvalidConfig {
                 field: "action",
                 reason: format!(
@@ -71,7 +71,7 @@ impl DropSegment {
         }
         // Last: as long as it is there, so is the segment.
         if let Some(cold) = &self.copies.cold {
-            let path = store.layout().cold_path(&self.copies.cold_name(cold));
+            let path = store.layout().cold_path(&cold.index_name());
             store.storage().remove(&path).map_err(AofError::io("remove", &path))?;
             store.sync_names(&store.layout().cold_dir())?;
         }

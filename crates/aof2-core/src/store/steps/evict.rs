@@ -7,10 +7,10 @@ use crate::manifest::Manifest;
 use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
+use crate::store::copy::Copies;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 use crate::store::transitions::{evict, evict_warm};
 
 /// The segment file. Readers keep what they have mapped.
@@ -57,7 +57,7 @@ pub(in crate::store) struct EvictWarm {
 }
 
 impl EvictWarm {
-    pub(in crate::store) fn of(copies: &AwayCopies) -> Option<Box<dyn Step>> {
+    pub(in crate::store) fn of(copies: &Copies) -> Option<Box<dyn Step>> {
         let warm = copies.warm.as_ref()?;
         Some(Box::new(Self { warm: Arc::clone(warm) }))
     }
@@ -69,10 +69,10 @@ impl EvictWarm {
 
 impl Step for EvictWarm {
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
-        entry.set_away(|away| away.warm = None);
+        entry.set_copies(|copies| copies.warm = None);
         let path = self.warm.source().name();
         if let Err(error) = store.remove_file(path, "remove compressed segment") {
-            entry.set_away(|away| away.warm = Some(Arc::clone(&self.warm)));
+            entry.set_copies(|copies| copies.warm = Some(Arc::clone(&self.warm)));
             return Err(error);
         }
         store.sync_dir(&store.layout().warm_dir())

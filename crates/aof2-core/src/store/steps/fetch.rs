@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::segment::Artifact;
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
+use crate::store::copy::Copies;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 use crate::store::transitions::compressed;
 
 pub(in crate::store) struct Fetch {
@@ -18,9 +18,9 @@ pub(in crate::store) struct Fetch {
 }
 
 impl Fetch {
-    pub(in crate::store) fn of(copies: &AwayCopies) -> Option<Box<dyn Step>> {
+    pub(in crate::store) fn of(copies: &Copies) -> Option<Box<dyn Step>> {
         let cold = copies.cold.as_ref().filter(|_| copies.warm.is_none())?;
-        Some(Box::new(Self { cold: Arc::clone(cold), made: None }))
+        Some(Box::new(Self { cold: Arc::clone(&cold.artifact), made: None }))
     }
 
     fn bytes(&self) -> u64 {

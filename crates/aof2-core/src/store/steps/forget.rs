@@ -9,8 +9,8 @@ use crate::format::manifest::ManifestEvent;
 use crate::manifest::Manifest;
 use crate::store::apply::Step;
 use crate::store::change::Applied;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 
 pub(in crate::store) struct Forget {
     index: ColdTailName,
@@ -19,15 +19,15 @@ pub(in crate::store) struct Forget {
 
 impl Forget {
     pub(in crate::store) fn of(store: &Store, entry: &SegmentEntry) -> Option<Box<dyn Step>> {
-        let copies = entry.away_copies();
+        let copies = entry.copies();
         let cold = copies.cold.as_ref()?;
-        Some(Box::new(Self { index: copies.cold_name(cold), key: store.cold_key(entry)? }))
+        Some(Box::new(Self { index: cold.index_name(), key: store.cold_key(entry)? }))
     }
 }
 
 impl Step for Forget {
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
-        entry.set_away(|away| away.cold = None);
+        entry.set_copies(|copies| copies.cold = None);
         store.remove_kept_index(&self.index)
     }
 

@@ -7,10 +7,10 @@ use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::manifest::Manifest;
 use crate::segment::{Artifact, hydrate};
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
+use crate::store::copy::Copies;
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 
 pub(in crate::store) struct Hydrate {
     source: Arc<Artifact>,
@@ -19,8 +19,8 @@ pub(in crate::store) struct Hydrate {
 }
 
 impl Hydrate {
-    pub(in crate::store) fn of(entry: &SegmentEntry, copies: &AwayCopies) -> Option<Box<dyn Step>> {
-        let source = copies.nearest().filter(|_| !entry.is_hot())?;
+    pub(in crate::store) fn of(entry: &SegmentEntry, copies: &Copies) -> Option<Box<dyn Step>> {
+        let source = copies.compressed().filter(|_| !entry.is_hot())?;
         Some(Box::new(Self {
             source: Arc::clone(source),
             source_tier: if copies.warm.is_some() { 1 } else { 2 },

@@ -9,8 +9,8 @@ use crate::manifest::Manifest;
 use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::change::{Applied, Suspect};
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 use crate::store::transitions::{evict, evict_warm};
 
 enum File {
@@ -38,7 +38,7 @@ impl SetAside {
         let (file, path, bytes) = match suspect {
             Suspect::Hot if entry.is_hot() => (File::Hot, path.clone(), entry.record_bytes()),
             Suspect::Warm(checked) => {
-                let warm = entry.away_copies().warm;
+                let warm = entry.copies().warm;
                 let Some(warm) = warm.filter(|warm| Arc::ptr_eq(warm, checked)) else {
                     return Ok(None);
                 };
@@ -66,7 +66,7 @@ impl Step for SetAside {
             }
             File::Hot | File::Stray => {}
             File::Warm(_) => {
-                entry.set_away(|away| away.warm = None);
+                entry.set_copies(|copies| copies.warm = None);
                 store.table().forget_windows(entry.meta.segment_id.as_u32());
             }
         }
@@ -74,7 +74,7 @@ impl Step for SetAside {
         if moved.is_err() && store.is_there(&self.path).unwrap_or(false) {
             match &self.file {
                 File::Hot => entry.enter_hot(),
-                File::Warm(warm) => entry.set_away(|away| away.warm = Some(Arc::clone(warm))),
+                File::Warm(warm) => entry.set_copies(|copies| copies.warm = Some(Arc::clone(warm))),
                 File::Stray => {}
             }
         }

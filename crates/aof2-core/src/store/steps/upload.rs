@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use crate::error::{AofError, Result};
 use crate::format::manifest::ManifestEvent;
-use crate::format::{ArtifactIndex, ColdTailName, SegmentId, WarmFileName};
+use crate::format::{ArtifactIndex, SegmentId};
 use crate::manifest::Manifest;
 use crate::planted::{self, TierBug};
 use crate::segment::Artifact;
 use crate::store::apply::Step;
-use crate::store::away::AwayCopies;
 use crate::store::change::Applied;
+use crate::store::copy::{ColdCopy, Copies};
+use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-use crate::store::table::SegmentEntry;
 
 /// An object that holds a segment.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(in crate::store) struct Upload {
 impl Upload {
     pub(in crate::store) fn of(
         segment_id: SegmentId,
-        copies: &AwayCopies,
+        copies: &Copies,
     ) -> Result<Option<Box<dyn Step>>> {
         if copies.cold.is_some() {
             return Ok(None);
@@ -94,15 +94,13 @@ impl Step for Upload {
         let epoch = self.object()?.epoch;
         let source = store.cold().source(&self.index, epoch)?;
         let artifact = Arc::new(Artifact::with_index(source, self.index.clone()));
-        let name = ColdTailName { artifact: WarmFileName::of(&self.index.summary), epoch };
+        let cold = ColdCopy { artifact, epoch };
+        let name = cold.index_name();
         store.keep_index(&name, &self.index)?;
-        let before = entry.away_copies();
-        entry.set_away(|away| {
-            away.cold = Some(artifact);
-            away.cold_epoch = epoch;
-        });
+        let before = entry.copies();
+        entry.set_copies(|copies| copies.cold = Some(cold));
         // An earlier object of the segment is no longer read.
-        let old = before.cold.as_ref().map(|cold| before.cold_name(cold));
+        let old = before.cold.map(|cold| cold.index_name());
         old.filter(|old| *old != name).map_or(Ok(()), |old| store.remove_kept_index(&old))?;
         store.table().forget_windows(self.segment_id.as_u32());
         Ok(())

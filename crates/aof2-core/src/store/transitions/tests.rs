@@ -55,13 +55,13 @@ fn a_shadow_is_compared_with_the_files_without_being_asked_to() {
     for _ in 0..3 {
         append_and_seal(&stream);
     }
-    stream.store().tend_manifest();
+    stream.store().maintain_manifest();
     assert_eq!(divergence(&stream), 0);
     sim.remove(&segment_files(&sim)[0]).unwrap();
     append_and_seal(&stream);
     // It is due some time; then an idle stream comes to rest.
     let mut rounds = 0;
-    while let Some(wait) = stream.store().tend_manifest() {
+    while let Some(wait) = stream.store().maintain_manifest() {
         sim.clock().advance_ms(wait.as_millis() as u64 + 1);
         rounds += 1;
         assert!(rounds < 20, "still busy");
@@ -79,30 +79,30 @@ fn switching_to_shadow_compares_and_enabled_does_not() {
     }
     sim.remove(&segment_files(&sim)[0]).unwrap();
     sim.clock().advance_ms(60_000);
-    stream.store().tend_manifest();
+    stream.store().maintain_manifest();
     assert_eq!(divergence(&stream), 0, "nobody asked");
     stream.store().set_manifest_mode(ManifestMode::Shadow).unwrap();
-    stream.store().tend_manifest();
+    stream.store().maintain_manifest();
     assert_eq!(divergence(&stream), 1);
 }
 
-/// A full disk keeps the records in memory. Nothing more is recorded, so no bell rings:
+/// A full disk keeps the records in memory. Nothing more is recorded, so nobody is notified:
 /// the background has to come again by itself.
 #[test]
 fn a_manifest_that_met_a_full_disk_is_tended_again() {
     let sim = SimStorage::new();
     let stream = open(&sim, ManifestMode::Enabled);
     sim.set_capacity_len(Some(sim.used_len()));
-    stream.store().record_event(None, 1, b"waits for room").unwrap();
+    stream.store().record_event(None, 1, b"waits for space").unwrap();
     for _ in 0..5 {
-        let wait = stream.store().tend_manifest().expect("a record waits to be committed");
+        let wait = stream.store().maintain_manifest().expect("a record waits to be committed");
         sim.clock().advance_ms(wait.as_millis() as u64 + 1);
     }
     let committed = || stream.store().manifest_metrics().unwrap().committed_records;
     assert_eq!((committed(), stream.store().manifest_failures()), (0, 0));
     sim.set_capacity_len(None);
     while committed() == 0 {
-        let wait = stream.store().tend_manifest();
+        let wait = stream.store().maintain_manifest();
         if committed() == 0 {
             let wait = wait.expect("a record waits to be committed");
             sim.clock().advance_ms(wait.as_millis() as u64 + 1);

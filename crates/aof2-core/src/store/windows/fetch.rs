@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::cache::WindowCache;
 use crate::error::{AofError, Result};
 use crate::segment::Artifact;
-use crate::store::away::WindowCache;
 
 /// One waits for an answer while the other decompresses.
 const THREADS_MAX: usize = 2;

@@ -16,7 +16,7 @@ use crate::format::{
 use crate::io::Storage;
 use crate::segment::{Artifact, ArtifactSource, FileSource, SegmentMeta};
 use crate::store::stored_index;
-use crate::store::table::{SealedInfo, SegmentEntry};
+use crate::store::{SealedInfo, SegmentEntry};
 
 /// Bytes of a window, and a record more at most.
 const WINDOW_LEN: u32 = 256 << 10;

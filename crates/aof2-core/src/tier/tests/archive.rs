@@ -89,7 +89,7 @@ fn opens_alone(disk: &SimStorage, away: &SimBucket, promise: &Promise) -> Result
     for entry in world.stream.store().table().snapshot() {
         let is_promised = entry.meta.first_offset >= promise.trimmed
             && entry.end_offset().is_some_and(|end| end <= promise.archived);
-        if is_promised && entry.away_copies().cold.is_none() {
+        if is_promised && entry.copies().cold.is_none() {
             return Err(format!("segment {} was archived", entry.meta.segment_id));
         }
     }
@@ -250,7 +250,7 @@ fn the_last_copy_stays_in_every_tier() {
     refused(stream.store().apply(&Change::Evict(id, Residency::Warm)));
     world.coordinator.settle_cold();
     let entry = stream.store().sealed_entry(id).unwrap();
-    assert!(entry.away_copies().cold.is_some());
+    assert!(entry.copies().cold.is_some());
     stream.store().apply(&Change::Evict(id, Residency::Warm)).unwrap();
     refused(stream.store().apply(&Change::Forget(id)));
     let end = stream.durable().count();
@@ -310,7 +310,7 @@ pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     seal_two(&world, &mut promise);
     stream.store().apply(&Change::Compress(id)).unwrap();
     stream.store().apply(&Change::Evict(id, Residency::Hot)).unwrap();
-    while stream.store().sealed_entry(id).unwrap().away_copies().cold.is_none() {
+    while stream.store().sealed_entry(id).unwrap().copies().cold.is_none() {
         world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
     }
     let key = stream.store().cold_key(&stream.store().sealed_entry(id).unwrap()).unwrap();

@@ -188,7 +188,7 @@ fn what_was_verified_ahead_is_what_is_uploaded() {
     let (stream, tiers) = &machine.streams[0];
     let entry = stream.store().table().snapshot().into_iter().nth(1).unwrap();
     assert!(stream.store().is_verified_ahead(entry.meta.segment_id) && machine.stored(0) == 1);
-    let path = entry.away_copies().warm.unwrap().source().name().to_owned();
+    let path = entry.copies().warm.unwrap().source().name().to_owned();
     let file = machine.sim.open(&path, OpenMode::ReadWrite).unwrap();
     file.write_all_at(&[0x55; 8], 40).unwrap();
     for _ in 0..10 {
@@ -209,7 +209,7 @@ fn an_upload_by_hand_takes_those_before_it_along() {
     let id = stream.store().table().snapshot()[2].meta.segment_id;
     let uploaded = upload_through(stream, tiers, id).unwrap();
     assert!(uploaded > 0);
-    let has_cold = |entry: &Arc<SegmentEntry>| entry.away_copies().cold.is_some();
+    let has_cold = |entry: &Arc<SegmentEntry>| entry.copies().cold.is_some();
     let archived: Vec<bool> =
         stream.store().table().snapshot().iter().take(4).map(has_cold).collect();
     assert_eq!(archived, [true, true, true, false]);
@@ -257,7 +257,7 @@ fn a_key_is_never_used_twice() {
     let (stream, tiers) = &machine.streams[0];
     for epoch in 0..3 {
         let entry = stream.store().table().first().unwrap();
-        assert_eq!(entry.away_copies().cold_epoch, first_object_epoch(1) + epoch);
+        assert_eq!(entry.copies().cold.unwrap().epoch, first_object_epoch(1) + epoch);
         stream.store().apply(&Change::Forget(entry.meta.segment_id)).unwrap();
         stream.store().commit_manifest().unwrap();
         // Whatever is planned last is done first.

@@ -207,7 +207,7 @@ fn what_could_not_be_fetched_is_fetched_when_the_store_is_back() {
     let id = stream.store().table().first().unwrap().meta.segment_id;
     Job::evict_now(stream, tiers, id).unwrap();
     let entry = stream.store().table().first().unwrap();
-    assert!(!entry.is_hot() && entry.away_copies().warm.is_none());
+    assert!(!entry.is_hot() && entry.copies().warm.is_none());
     go_away(&machine);
     for _ in 0..8 {
         tiers.ask(id, Priority::Wanted).unwrap();

@@ -76,19 +76,14 @@ struct Known {
 
 impl Known {
     fn of(entry: &SegmentEntry) -> Self {
-        let away = entry.away_copies();
-        let mut copies = BTreeSet::new();
-        copies.extend(entry.is_hot().then_some(Residency::Hot));
-        copies.extend(away.warm.map(|_| Residency::Warm));
-        copies.extend(away.cold.map(|_| Residency::Cold));
+        let held = entry.copies();
+        let copies = Residency::ALL.into_iter().filter(|tier| held.is_in(*tier)).collect();
         let (meta, info) = (&entry.meta, *entry.sealed_info().unwrap());
         Self { id: meta.segment_id, first_offset: meta.first_offset, info, copies }
     }
 
     fn is_told_by(&self, footer: &SegmentFooter) -> bool {
-        let told = SealedInfo::from(footer);
-        (told.record_count, told.durable_bytes, told.segment_crc64)
-            == (self.info.record_count, self.info.durable_bytes, self.info.segment_crc64)
+        self.info.is_same_content(&SealedInfo::from(footer))
     }
 
     /// Whether these are the bytes of its segment file, as far as they are used.
@@ -182,12 +177,12 @@ impl Subject {
 /// Gives a segment the copies that chance says.
 fn spread(world: &World, entry: &SegmentEntry, rng: &mut Rng) -> Result<(), AofError> {
     let (stream, id) = (&world.stream, entry.meta.segment_id);
-    if entry.away_copies().cold.is_none() && rng.u64(..3) > 0 {
+    if entry.copies().cold.is_none() && rng.u64(..3) > 0 {
         stream.store().apply(&Change::Compress(id))?;
     }
-    let is_archived = entry.away_copies().cold.is_some();
+    let is_archived = entry.copies().cold.is_some();
     match rng.u64(..5) {
-        0 if !entry.away_copies().is_empty() => {
+        0 if entry.copies().compressed().is_some() => {
             stream.store().apply(&Change::Evict(id, Residency::Hot)).map(drop)
         }
         1 if is_archived => stream.store().apply(&Change::Evict(id, Residency::Warm)).map(drop),

@@ -131,7 +131,7 @@ impl World {
             7 => stream.flush_in_background()?,
             8 => drop(stream.finalize_step()?),
             9 => drop(stream.start_seal(false)?),
-            10 => drop(stream.store().tend_manifest()),
+            10 => drop(stream.store().maintain_manifest()),
             11 => self.sim.clock().advance_ms(20),
             12 if rng.u64(..4) == 0 => {
                 let before_offset = rng.u64(..=promise.durable);

@@ -177,7 +177,7 @@ impl Machine {
             8 => stream.flush_in_background()?,
             9 => drop(stream.finalize_step()?),
             10 => drop(stream.start_seal(false)?),
-            11 => drop(stream.store().tend_manifest()),
+            11 => drop(stream.store().maintain_manifest()),
             12 => self.disk.clock().advance_ms(20),
             13 if roll(scene, 4) == 0 => self.trim(scene, world)?,
             14..17 => {
@@ -346,7 +346,7 @@ fn records(world: &World) -> Result<Records, String> {
 fn describe(world: &World, bucket: &SimBucket) -> String {
     let segments = world.stream.store().table().snapshot();
     let segments = segments.iter().map(|e| {
-        let copies = e.away_copies();
+        let copies = e.copies();
         format!(
             "{}: {}..{:?} hot {} warm {} cold {:?}",
             e.meta.segment_id,
@@ -354,7 +354,7 @@ fn describe(world: &World, bucket: &SimBucket) -> String {
             e.end_offset(),
             e.is_hot(),
             copies.warm.is_some(),
-            copies.cold.map(|_| copies.cold_epoch),
+            copies.cold.map(|cold| cold.epoch),
         )
     });
     let changes = bucket.changes();

@@ -167,7 +167,7 @@ impl Driver {
                     stream.store().set_manifest_mode(mode).map_err(|e| e.to_string())
                 }
                 2 => {
-                    stream.store().tend_manifest();
+                    stream.store().maintain_manifest();
                     Ok(())
                 }
                 _ => check_manifest(&stream),

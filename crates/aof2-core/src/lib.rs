@@ -24,6 +24,7 @@
 //! * [`verify`] checks every byte, [`repair`] quarantines damage; [`verify_url`] and
 //!   [`scrub_url`] check a log that is in an object store.
 //! * [`io::sim`] is a machine that loses power, for testing what is built on this.
+mod bucket;
 mod check;
 mod error;
 pub mod format;

@@ -17,8 +17,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sync", &["format", "planted"]),
     ("segment", &["error", "format", "io", "planted"]),
     ("manifest", &["error", "format", "io", "planted", "prometheus"]),
-    ("store", &["error", "format", "io", "manifest", "object", "planted", "segment", "sync"]),
-    ("read", &["error", "format", "io", "object", "segment", "store", "sync"]),
+    ("bucket", &["error", "format", "io", "manifest", "object", "planted", "segment"]),
+    (
+        "store",
+        &["bucket", "error", "format", "io", "manifest", "object", "planted", "segment", "sync"],
+    ),
+    ("read", &["bucket", "error", "format", "io", "object", "segment", "store", "sync"]),
     (
         "write",
         &[
@@ -37,13 +41,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "check",
         &[
-            "error", "format", "io", "manifest", "object", "read", "segment", "store", "sync",
-            "write",
+            "bucket", "error", "format", "io", "manifest", "object", "read", "segment", "store",
+            "sync", "write",
         ],
     ),
     (
         "tier",
         &[
+            "bucket",
             "check",
             "error",
             "format",

@@ -10,16 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fetch_all::{News, fetch_all};
+use crate::bucket::{ColdTier, FoundStream, split_url};
 use crate::error::{AofError, Result};
 use crate::format::{StreamId, StreamIdentity};
 use crate::io::{LockError, OsStorage, Storage, SystemClock};
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectStore};
 use crate::read::AofReader;
 use crate::segment::Artifact;
-use crate::store::{
-    ColdStore, ColdTier, FoundStream, Layout, Residency, Survey, WarmFiles, bring, split_url,
-    store_location,
-};
+use crate::store::{ColdStore, Layout, Residency, Survey, WarmFiles, bring, store_location};
 
 /// How much of a log is brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::verify::Progress;
 use super::verify::VerifyReport;
 use super::verify::verify_archive;
+use crate::bucket::Archive;
+use crate::bucket::{ColdTier, FoundStream, split_url};
 use crate::error::{AofError, Result};
 use crate::object::{ColdConfig, ObjectStore};
-use crate::store::Archive;
-use crate::store::{ColdTier, FoundStream, split_url};
 
 /// [`verify`](crate::check::verify::verify) of a log in an object store, `s3://bucket/prefix/NAME`, with
 /// nothing of it here. Every object is read as a whole. Credentials and endpoint are those

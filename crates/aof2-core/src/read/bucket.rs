@@ -17,11 +17,11 @@ use parking_lot::Mutex;
 
 use super::reader::ReadLog;
 use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
+use crate::bucket::{Archive, ArchivedObject};
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
 use crate::io::{ForkStamp, OsStorage, Storage};
 use crate::segment::{Artifact, Segment};
-use crate::store::{Archive, ArchivedObject};
 use crate::store::{ColdCopy, Copies};
 use crate::store::{Found, sealed_entries};
 use crate::store::{SegmentEntry, SegmentTable};

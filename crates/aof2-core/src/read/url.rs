@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::reader::AofReader;
+use crate::bucket::{ColdTier, FoundStream, split_url};
 use crate::error::Result;
 use crate::format::StreamIdentity;
 use crate::io::{OsStorage, Storage};
 use crate::object::{ColdConfig, ObjectStore};
-use crate::store::{ColdStore, ColdTier, FoundStream, split_url};
+use crate::store::ColdStore;
 
 impl AofReader {
     /// Opens the log in this directory. Segments that its writer archived are read from

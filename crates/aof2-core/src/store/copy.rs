@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::format::{ColdTailName, SegmentId, WarmFileName};
+use crate::format::{ColdTailName, WarmFileName};
 use crate::segment::Artifact;
 
 /// The tier that a copy of a segment is in. The nearest one is read.
@@ -118,12 +118,4 @@ impl Copies {
     pub(crate) fn warm_len(&self) -> Option<u64> {
         self.warm.as_ref().map(|warm| warm.index().artifact_len())
     }
-}
-
-/// A segment's object, by its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ArchivedObject {
-    pub(crate) segment_id: SegmentId,
-    pub(crate) epoch: u32,
-    pub(crate) len: u64,
 }

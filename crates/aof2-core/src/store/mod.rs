@@ -36,11 +36,9 @@ mod windows;
 pub use address::{is_address, refuse_address};
 pub(crate) use change::{Applied, Change, Removal, Suspect};
 pub use cold::cold_location;
-pub(crate) use cold::{
-    Archive, ColdStore, ColdTier, FoundStream, bring, split_url, store_location,
-};
+pub(crate) use cold::{ColdStore, bring, store_location};
 pub use copy::Residency;
-pub(crate) use copy::{ArchivedObject, ColdCopy, Copies};
+pub(crate) use copy::{ColdCopy, Copies};
 pub(crate) use entry::{Opened, SegmentEntry};
 pub(crate) use files::{create_anew, temporary_of};
 pub(crate) use found::Found;

@@ -8,9 +8,10 @@ use std::time::Instant;
 use super::jobs::Job;
 use super::outage;
 use super::stream::StreamTiers;
+use crate::bucket::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::store::{Change, ColdTier, SegmentEntry};
+use crate::store::{Change, SegmentEntry};
 use crate::write::Stream;
 
 /// One thing to do with the object store.

@@ -17,11 +17,11 @@ use super::jobs::Job;
 use super::lanes::Bells;
 use super::plan::{Candidate, Request, StreamView, plan};
 use super::stream::StreamTiers;
+use crate::bucket::ColdTier;
 use crate::error::Result;
 use crate::format::SegmentId;
 use crate::io::Clock;
 use crate::object::ObjectStore;
-use crate::store::ColdTier;
 use crate::store::{Change, Residency};
 use crate::write::Stream;
 

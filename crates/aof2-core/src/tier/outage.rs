@@ -6,9 +6,9 @@
 //! key that is refused, a damaged source) keeps pauses of its own.
 
 use super::archive::ColdTask;
+use crate::bucket::ColdTier;
 use crate::error::AofError;
 use crate::object::Outage;
-use crate::store::ColdTier;
 
 impl ColdTask {
     /// Whether it asks the object store anything.

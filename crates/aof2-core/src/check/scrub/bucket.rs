@@ -10,14 +10,14 @@ use super::options::ScrubOptions;
 use super::pace::{Pace, PacedSource};
 use super::progress::{Tell, Telling};
 use super::report::{ScrubFinding, ScrubOutcome, ScrubProgress, ScrubReport, ScrubUnreached};
+use crate::bucket::{Archive, ArchivedObject};
+use crate::bucket::{ColdTier, FoundStream, split_url};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::object::{ColdConfig, ObjectStore};
 use crate::read::{AofReader, End, Hydrate, OnCorruption, ScanOptions, Start};
 use crate::segment::Artifact;
 use crate::store::Residency;
-use crate::store::{Archive, ArchivedObject};
-use crate::store::{ColdTier, FoundStream, split_url};
 
 /// Times that an object is looked for again that is gone since it was listed.
 const LOOKS_MAX: usize = 6;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::pace::{Pace, PacedSource};
+use crate::bucket::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::{Crc64, SEGMENT_FOOTER_LEN, SegmentFooter};
 use crate::io::{File, OpenMode};
 use crate::object::ObjectErrorKind;
 use crate::segment::{Artifact, ArtifactSource, FileSource};
-use crate::store::ColdTier;
 use crate::store::{ColdCopy, Residency, SealedInfo, SegmentEntry};
 use crate::write::Stream;
 

@@ -20,12 +20,12 @@ use super::judge::Judge;
 use super::report::{Problem, ProblemKind, Severity, VerifyProgress, VerifyReport};
 use super::windowed::Windowed;
 use super::{Progress, tell};
+use crate::bucket::Archive;
+use crate::bucket::ArchivedObject;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity, WarmFileName};
 use crate::io::OsStorage;
 use crate::segment::{Artifact, ArtifactSource};
-use crate::store::Archive;
-use crate::store::ArchivedObject;
 use crate::store::Layout;
 use crate::store::Residency;
 

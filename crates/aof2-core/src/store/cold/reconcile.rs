@@ -1,14 +1,15 @@
 //! Before the first upload: the log is claimed, nothing of an earlier crash is left, and
 //! what we believe to be in the bucket is there.
 
-use super::bucket::ColdTier;
-use super::claim::{Claim, Claimant};
 use super::recover::{before_start, diverged};
+use crate::bucket::ArchivedObject;
+use crate::bucket::ColdTier;
+use crate::bucket::{Claim, Claimant};
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, LastClaim, SegmentId};
 use crate::store::change::Change;
 use crate::store::steps::StoredObject;
-use crate::store::{ArchivedObject, SealedInfo, Store};
+use crate::store::{SealedInfo, Store};
 
 impl Store {
     /// What must come before the first upload, by whoever comes first.

@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::bucket::ColdTier;
-use super::chunks::ColdChunks;
-use super::claim::{Claim, Claimant};
 use super::place;
 use super::store::ColdStore;
+use crate::bucket::ArchivedObject;
+use crate::bucket::ColdChunks;
+use crate::bucket::ColdTier;
+use crate::bucket::{Claim, Claimant};
 use crate::error::{AofError, DivergedLog, Result};
 use crate::format::{
     ArtifactIndex, ColdKey, ColdTailName, LastClaim, SegmentFormat, SegmentId, StreamId,
@@ -25,9 +26,7 @@ use crate::format::{
 };
 use crate::io::{Clock, Storage};
 use crate::manifest::{ManifestIndex, ManifestLayout, ManifestReader, replay, restore_chunks};
-use crate::store::{
-    ArchivedObject, Found, Layout, Listing, Look, SealedInfo, SegmentNames, kept_index,
-};
+use crate::store::{Found, Layout, Listing, Look, SealedInfo, SegmentNames, kept_index};
 
 /// Claims the log and makes sure that what the bucket holds of it is known in its
 /// directory. The caller has the writer's lock. A log that is `new` here gets its identity

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::bucket::ColdTier;
-use super::chunks::ColdChunks;
 use super::place;
 use super::upload::Verified;
 use super::writer::Writer;
+use crate::bucket::ColdChunks;
+use crate::bucket::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::{ArtifactIndex, ColdTailName, StreamId};
 use crate::io::Storage;

@@ -1,6 +1,6 @@
 //! Putting a segment into the bucket, and deleting objects that nobody reads.
 
-use super::bucket::{ColdTier, Upload};
+use crate::bucket::{ColdTier, Upload};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{ArtifactIndex, ColdKey, SegmentId, first_object_epoch, writer_epoch};

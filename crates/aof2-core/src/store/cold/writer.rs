@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::bucket::ColdTier;
-use super::claim::Claim;
-use super::names::{ANOTHER_PREFIX, RECOVER};
 use super::place::store_location;
 use super::recover::claim;
 use super::store::ColdStore;
+use crate::bucket::Claim;
+use crate::bucket::ColdTier;
+use crate::bucket::{ANOTHER_PREFIX, RECOVER};
 use crate::error::{AofError, Result};
 use crate::format::{LastClaim, SegmentId, StreamIdentity};
 use crate::io::{Clock, Storage};

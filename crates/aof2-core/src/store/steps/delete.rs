@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::bucket::ColdTier;
 use crate::error::Result;
 use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
@@ -10,7 +11,6 @@ use crate::manifest::Manifest;
 use crate::planted::{self, StoreBug};
 use crate::store::apply::Step;
 use crate::store::change::Applied;
-use crate::store::cold::ColdTier;
 use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
 

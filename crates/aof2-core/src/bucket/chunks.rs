@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::bucket::ColdTier;
+use super::tier::ColdTier;
 use crate::format::crc64;
 use crate::manifest::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
 use crate::object::{ObjectError, ObjectErrorKind, ObjectMeta};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::object::ArchivedObject;
 use super::source::ColdSource;
 use crate::error::{AofError, Result};
 use crate::format::{
@@ -16,7 +17,6 @@ use crate::object::{
     ObjectMetrics, ObjectResult, ObjectStore, Outage, PutOutcome,
 };
 use crate::segment::ArtifactSource;
-use crate::store::ArchivedObject;
 
 /// Read from the end of an object at first: the index of a segment of 450 MiB.
 const TAIL_GUESS_LEN: u64 = 64 << 10;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::bucket::ColdTier;
+use super::tier::ColdTier;
 use crate::error::{AofError, Result};
 use crate::object::Coming;
 use crate::segment::ArtifactSource;

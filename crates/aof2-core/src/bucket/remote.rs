@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bucket::ColdTier;
+use super::object::ArchivedObject;
 use super::source::ColdSource;
+use super::tier::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamId, StreamIdentity};
 use crate::object::ColdUrl;
 use crate::segment::{Artifact, ArtifactSource};
-use crate::store::ArchivedObject;
 
 /// The archived segments of one stream.
 pub(crate) trait Archive: Send + Sync + Debug {

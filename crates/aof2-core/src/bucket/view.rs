@@ -11,10 +11,10 @@
 
 use std::collections::BTreeSet;
 
-use super::bucket::latest;
+use super::object::ArchivedObject;
+use super::tier::latest;
 use crate::format::{ColdKey, SegmentId, WriterFrom, WriterKey, writer_epoch};
 use crate::object::ObjectEntry;
-use crate::store::ArchivedObject;
 
 /// One listing of a stream.
 #[derive(Clone, Debug, Default)]

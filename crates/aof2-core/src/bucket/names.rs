@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::bucket::ColdTier;
+use super::tier::ColdTier;
 use crate::error::{AofError, Result};
 use crate::format::{STREAM_IDENTITY_LEN_MAX, StreamId, StreamIdentity, name_key};
 use crate::object::ObjectErrorKind;

@@ -25,7 +25,8 @@
 //! nothing. The next opening claims the next number; a number is never used again,
 //! because the highest claim is never removed.
 
-use super::bucket::ColdTier;
+use super::object::ArchivedObject;
+use super::tier::ColdTier;
 use super::view::StreamView;
 use crate::error::{AofError, Result};
 use crate::format::{
@@ -36,7 +37,6 @@ use crate::io::{Clock, Storage, host_name};
 use crate::object::{ObjectErrorKind, ObjectResult};
 use crate::planted;
 use crate::planted::TierBug;
-use crate::store::ArchivedObject;
 
 /// Others that may claim the log while we try.
 const TRIES_MAX: u32 = 64;
@@ -234,7 +234,7 @@ impl ColdTier {
     }
 
     /// Makes everything that stands in the bucket known to somebody who claims nothing.
-    pub(super) fn adopt_all(
+    pub(crate) fn adopt_all(
         &self,
         stream_id: StreamId,
         view: &StreamView,

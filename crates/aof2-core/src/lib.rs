@@ -21,6 +21,7 @@
 //!
 //! * [`Aof`] is a stream open for appending; [`AofManager`] runs many of them on one
 //!   runtime; [`AofReader`] reads a log that another process may be writing.
+//!   [`ReadableLog`] is what both have in common, for code that reads through either.
 //! * [`verify`] checks every byte, [`repair`] quarantines damage; [`verify_url`] and
 //!   [`scrub_url`] check a log that is in an object store.
 //! * [`io::sim`] is a machine that loses power, for testing what is built on this.
@@ -52,9 +53,9 @@ pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
 pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing};
 pub use read::{
-    AofReader, Batch, End, Follow, Hydrate, OffsetRun, OnCorruption, Payload, Record, RecordRef,
-    Scan, ScanOptions, SkipReason, SkippedRange, Start, Visibility, Watermarks, archived_streams,
-    archived_streams_on,
+    AofReader, Batch, End, Follow, Hydrate, OffsetRun, OnCorruption, Payload, ReadableLog, Record,
+    RecordRef, Scan, ScanOptions, SkipReason, SkippedRange, Start, Visibility, Watermarks,
+    archived_streams, archived_streams_on,
 };
 pub use store::{
     Layout, Residency, SealedInfo, SegmentInfo, SegmentListing, cold_location, is_address,

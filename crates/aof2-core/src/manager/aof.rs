@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::format::{SegmentFormat, StreamId};
-use crate::read::Source;
 use crate::tier::StreamTiers;
 use crate::write::AofConfig;
 use crate::write::MetricsSnapshot;
@@ -91,25 +89,6 @@ impl Aof {
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         &self.shared.stream
-    }
-
-    fn source(&self) -> Arc<dyn Source> {
-        Arc::clone(self.stream()) as Arc<dyn Source>
-    }
-
-    /// Name of the stream.
-    pub fn name(&self) -> &str {
-        &self.stream().store().identity().name
-    }
-
-    /// Id of the stream, derived from its name when the log was created.
-    pub fn stream_id(&self) -> StreamId {
-        self.stream().store().identity().stream_id
-    }
-
-    /// Record layout of the log.
-    pub fn format(&self) -> SegmentFormat {
-        self.stream().format()
     }
 
     /// The configuration it was opened with.

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::reader::ReadLog;
-use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
+use super::reader::StoredLog;
+use super::source::{Limit, Source, Visibility, WaitFuture, Waited, Watermarks};
 use crate::bucket::{Archive, ArchivedObject};
 use crate::error::{AofError, Result};
 use crate::format::{SegmentId, StreamIdentity};
@@ -191,6 +191,12 @@ impl Source for Remote {
         Ok(self.reached())
     }
 
+    fn watermarks(&self) -> Result<Watermarks> {
+        self.look_again(None)?;
+        let end = self.reached().next_offset;
+        Ok(Watermarks { appended: end, durable: end, archived: end })
+    }
+
     fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {
         let info = entry.sealed_info().map(|info| info.durable_bytes);
         Ok(info.or(segment.closed_end()).unwrap_or_default())
@@ -199,6 +205,14 @@ impl Source for Remote {
     fn refresh(&self) -> Result<()> {
         self.check()?;
         self.look(LOOK_INTERVAL).map(drop)
+    }
+
+    fn look_again(&self, wanted: Option<u64>) -> Result<bool> {
+        self.check()?;
+        if wanted.is_some_and(|wanted| wanted <= self.reached().next_offset) {
+            return Ok(false);
+        }
+        self.look(LOOK_INTERVAL)
     }
 
     fn wait_beyond(
@@ -254,25 +268,13 @@ impl Source for Remote {
     fn note_corrupt(&self) {}
 }
 
-impl ReadLog for Remote {
+impl StoredLog for Remote {
     fn root(&self) -> &Path {
         self.archive.url()
     }
 
     fn identity(&self) -> &StreamIdentity {
         &self.identity
-    }
-
-    fn archived(&self) -> u64 {
-        self.reached().next_offset
-    }
-
-    fn look_again(&self, wanted: Option<u64>) -> Result<bool> {
-        self.check()?;
-        if wanted.is_some_and(|wanted| wanted <= self.reached().next_offset) {
-            return Ok(false);
-        }
-        self.look(LOOK_INTERVAL)
     }
 
     fn writer_pid(&self) -> Option<u32> {

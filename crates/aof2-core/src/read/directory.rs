@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::reader::ReadLog;
-use super::source::{Limit, Source, Visibility, WaitFuture, Waited};
+use super::reader::StoredLog;
+use super::source::{Limit, Source, Visibility, WaitFuture, Waited, Watermarks};
 use crate::error::{AofError, Result};
 use crate::format::{SEGMENT_HEADER_LEN, StreamIdentity, WatermarkBody};
 use crate::io::{ForkStamp, OpenMode, Storage};
@@ -260,6 +260,14 @@ impl ReadOnly {
         }
     }
 
+    /// How far the object store holds the stream without a gap, as far as the directory
+    /// tells.
+    fn archived(&self) -> u64 {
+        let entries = self.table.snapshot();
+        let cold = entries.iter().take_while(|e| e.copies().cold.is_some());
+        cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
+    }
+
     fn look_beyond(&self, visibility: Visibility, seen: Position) -> Result<Beyond> {
         // Whether it is closed first: what was appended before that is seen below.
         let is_closed = self.published().is_some_and(|body| is_closed(&body));
@@ -331,6 +339,13 @@ impl Source for ReadOnly {
                 Ok(if appended.position > durable.position { appended } else { durable })
             }
         }
+    }
+
+    fn watermarks(&self) -> Result<Watermarks> {
+        // Durable first: it never overtakes appended.
+        let durable = self.limit(Visibility::Durable)?.next_offset;
+        let appended = self.limit(Visibility::Appended)?.next_offset;
+        Ok(Watermarks { appended, durable, archived: self.archived() })
     }
 
     /// The writer went on to a later segment, so this one is complete: it ends at
@@ -451,24 +466,13 @@ impl Source for ReadOnly {
     fn note_corrupt(&self) {}
 }
 
-impl ReadLog for ReadOnly {
+impl StoredLog for ReadOnly {
     fn root(&self) -> &Path {
         self.layout.root()
     }
 
     fn identity(&self) -> &StreamIdentity {
         &self.identity
-    }
-
-    fn archived(&self) -> u64 {
-        let entries = self.table.snapshot();
-        let cold = entries.iter().take_while(|e| e.copies().cold.is_some());
-        cold.last().and_then(|e| e.end_offset()).unwrap_or(0)
-    }
-
-    /// The watermark file announces it.
-    fn look_again(&self, _wanted: Option<u64>) -> Result<bool> {
-        Ok(false)
     }
 
     fn writer_pid(&self) -> Option<u32> {

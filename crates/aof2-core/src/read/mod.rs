@@ -1,21 +1,23 @@
 //! Reading a log: one way to read over a log that is being written, a directory, or a
-//! bucket. [`Source`] is what these have in common.
+//! bucket. [`Source`] is what these have in common, [`ReadableLog`] what people call.
 
 mod bucket;
 mod cursor;
 mod directory;
-pub(crate) mod reader;
+mod readable;
+mod reader;
 mod record;
 mod scan;
 mod skipped;
 mod source;
 mod url;
 
+#[cfg(test)]
 pub(crate) use cursor::Cursor;
 pub use cursor::Start;
+pub use readable::ReadableLog;
+pub(crate) use readable::{Handle, Reads, own_methods, readable_log, segment_infos};
 pub use reader::AofReader;
-#[cfg(test)]
-pub(crate) use reader::read_offset;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
 pub use skipped::{SkipReason, SkippedRange};

@@ -74,10 +74,21 @@ pub(crate) trait Source: Send + Sync + Debug {
     /// Refuses reads through a handle that is closed or was forked.
     fn check(&self) -> Result<()>;
     fn limit(&self, visibility: Visibility) -> Result<Limit>;
+    /// How far the log has got.
+    fn watermarks(&self) -> Result<Watermarks>;
+    /// Which records are visible to reads of single ones that do not say.
+    fn read_visibility(&self) -> Visibility {
+        Visibility::Durable
+    }
     /// End of the records in a segment that lies wholly before the limit.
     fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32>;
     /// Looks for segments that appeared or vanished.
     fn refresh(&self) -> Result<()>;
+    /// Looks for what nobody announces, unless everything below the offset `wanted` is
+    /// known. Whether it did: not if that was a moment ago, or if everything is announced.
+    fn look_again(&self, _wanted: Option<u64>) -> Result<bool> {
+        Ok(false)
+    }
     /// Waits for records behind `seen`. A writer elsewhere that closes the log stops the
     /// wait only with `until_closed`: another one may open it. This handle's own writer
     /// always does.

@@ -10,7 +10,7 @@ use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::planted::{self, Bug};
-use crate::read::{Comeback, Limit, Source, Visibility, WaitFuture, Waited};
+use crate::read::{Comeback, Limit, Source, Visibility, WaitFuture, Waited, Watermarks};
 use crate::segment::Segment;
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::sync::{Position, Watermark};
@@ -22,6 +22,20 @@ impl Stream {
             Visibility::Durable => &self.durable,
             Visibility::Appended => &self.appended,
         }
+    }
+
+    /// How far the stream has got.
+    pub(crate) fn watermarks(&self) -> Watermarks {
+        // Durable first: it never overtakes appended.
+        let durable = self.durable().count();
+        let archived = self.store.archived().count();
+        Watermarks { appended: self.appended().count(), durable, archived }
+    }
+
+    /// The end of what a reader may see.
+    pub(crate) fn limit_now(&self, visibility: Visibility) -> Limit {
+        let (position, next_offset) = self.watermark(visibility).limit();
+        Limit { position, next_offset }
     }
 
     /// Whether a watermark has reached `count`; `false` once it never will.
@@ -70,8 +84,16 @@ impl Source for Stream {
     }
 
     fn limit(&self, visibility: Visibility) -> Result<Limit> {
-        let (position, next_offset) = self.watermark(visibility).limit();
-        Ok(Limit { position, next_offset })
+        Ok(self.limit_now(visibility))
+    }
+
+    fn watermarks(&self) -> Result<Watermarks> {
+        Ok(self.watermarks())
+    }
+
+    /// A writer reads what it wrote.
+    fn read_visibility(&self) -> Visibility {
+        Visibility::Appended
     }
 
     fn final_end(&self, entry: &SegmentEntry, segment: &Segment) -> Result<u32> {

@@ -1,13 +1,12 @@
 //! What can be read: a log that this process writes, or one that is only read. The one
 //! place that knows that the core has two handles for it.
 
-use aof2_core::io::ForkStamp;
-use aof2_core::{
-    Aof, AofError, AofReader, Follow, Record, RecordId, Result, Scan, ScanOptions, SegmentFormat,
-    SegmentInfo, StreamId, Visibility, Watermarks,
-};
+use std::ops::Deref;
 
-/// The two handles of the core behind their common reading methods.
+use aof2_core::io::ForkStamp;
+use aof2_core::{Aof, AofError, AofReader, ReadableLog, Record, RecordId, Result, Visibility};
+
+/// The two handles of the core; what they have in common is a method of this.
 #[derive(Clone, Debug)]
 pub enum Source {
     Writer(Aof),
@@ -22,27 +21,6 @@ pub enum At {
 }
 
 impl Source {
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Writer(log) => log.name(),
-            Self::Reader(log) => log.name(),
-        }
-    }
-
-    pub fn stream_id(&self) -> StreamId {
-        match self {
-            Self::Writer(log) => log.stream_id(),
-            Self::Reader(log) => log.stream_id(),
-        }
-    }
-
-    pub fn format(&self) -> SegmentFormat {
-        match self {
-            Self::Writer(log) => log.format(),
-            Self::Reader(log) => log.format(),
-        }
-    }
-
     /// Whether the log was closed. A reader ends with its last handle.
     pub fn is_closed(&self) -> bool {
         match self {
@@ -51,75 +29,32 @@ impl Source {
         }
     }
 
-    pub fn watermarks(&self) -> Result<Watermarks> {
-        match self {
-            Self::Writer(log) => Ok(log.watermarks()),
-            Self::Reader(log) => log.watermarks(),
-        }
-    }
-
-    pub fn earliest_offset(&self) -> Result<u64> {
-        match self {
-            Self::Writer(log) => Ok(log.earliest_offset()),
-            Self::Reader(log) => log.earliest_offset(),
-        }
-    }
-
-    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
-        match self {
-            Self::Writer(log) => Ok(log.segments()),
-            Self::Reader(log) => log.segments(),
-        }
-    }
-
     /// The record; without a visibility, if it is one that this handle sees by itself.
     pub fn read(&self, at: At, visibility: Option<Visibility>) -> Result<Record> {
-        let visibility = visibility.unwrap_or(self.visibility_of_read());
-        match (self, at) {
-            (Self::Writer(log), At::Id(id)) => log.read_with(id, visibility),
-            (Self::Reader(log), At::Id(id)) => log.read_with(id, visibility),
-            (Self::Writer(log), At::Offset(offset)) => log.read_offset_with(offset, visibility),
-            (Self::Reader(log), At::Offset(offset)) => log.read_offset_with(offset, visibility),
+        let visibility = visibility.unwrap_or(self.read_visibility());
+        match at {
+            At::Id(id) => self.read_with(id, visibility),
+            At::Offset(offset) => self.read_offset_with(offset, visibility),
         }
     }
 
     /// [`read`](Self::read), if it costs no wait.
     pub fn try_read(&self, at: At, visibility: Option<Visibility>) -> Result<Record> {
-        let visibility = visibility.unwrap_or(self.visibility_of_read());
-        match (self, at) {
-            (Self::Writer(log), At::Id(id)) => log.try_read_with(id, visibility),
-            (Self::Reader(log), At::Id(id)) => log.try_read_with(id, visibility),
-            (Self::Writer(log), At::Offset(offset)) => log.try_read_offset_with(offset, visibility),
-            (Self::Reader(log), At::Offset(offset)) => log.try_read_offset_with(offset, visibility),
+        let visibility = visibility.unwrap_or(self.read_visibility());
+        match at {
+            At::Id(id) => self.try_read_with(id, visibility),
+            At::Offset(offset) => self.try_read_offset_with(offset, visibility),
         }
     }
+}
 
-    /// What the core's `read` of this handle sees.
-    fn visibility_of_read(&self) -> Visibility {
-        match self {
-            Self::Writer(_) => Visibility::Appended,
-            Self::Reader(_) => Visibility::Durable,
-        }
-    }
+impl Deref for Source {
+    type Target = dyn ReadableLog;
 
-    pub fn offset_at(&self, timestamp_ms: u64, visibility: Visibility) -> Result<u64> {
+    fn deref(&self) -> &Self::Target {
         match self {
-            Self::Writer(log) => log.offset_at(timestamp_ms, visibility),
-            Self::Reader(log) => log.offset_at(timestamp_ms, visibility),
-        }
-    }
-
-    pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
-        match self {
-            Self::Writer(log) => log.scan(options),
-            Self::Reader(log) => log.scan(options),
-        }
-    }
-
-    pub fn follow(&self, options: ScanOptions) -> Result<Follow> {
-        match self {
-            Self::Writer(log) => log.follow(options),
-            Self::Reader(log) => log.follow(options),
+            Self::Writer(log) => log,
+            Self::Reader(log) => log,
         }
     }
 }

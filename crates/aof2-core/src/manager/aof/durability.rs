@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::{Aof, deadline};
 use crate::error::{AofError, Result};
 use crate::format::RecordId;
-use crate::read::{Visibility, Watermarks};
+use crate::read::Visibility;
 use crate::sync::{Position, Watermark};
-use crate::write::Stream;
 
 /// A level of safety to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,14 +93,6 @@ impl Aof {
         Ok(Position::from_u64(id.as_u64() + 1))
     }
 
-    /// How far the stream has got.
-    pub fn watermarks(&self) -> Watermarks {
-        // Durable first: it never overtakes appended.
-        let durable = self.stream().durable().count();
-        let archived = self.stream().store().archived().count();
-        Watermarks { appended: self.stream().appended().count(), durable, archived }
-    }
-
     /// Waits until the stream has reached logical offset `count` on this level,
     /// without causing a flush. `false` when the time is up.
     ///
@@ -118,7 +109,7 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = self.watermark(level)?;
-        let reached = || stream.has_come(level, count);
+        let reached = || self.has_come(level, count);
         match watermark.wait(timeout.and_then(deadline), reached) {
             None => Ok(false),
             Some(true) => Ok(true),
@@ -132,7 +123,7 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = self.watermark(level)?;
-        match watermark.wait_async(|| stream.has_come(level, count)).await {
+        match watermark.wait_async(|| self.has_come(level, count)).await {
             true => Ok(()),
             false => Err(stream.refusal().unwrap_or(AofError::Closed)),
         }
@@ -148,7 +139,7 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = self.watermark(level)?;
-        let reached = || stream.has_come_to(level, watermark, id);
+        let reached = || self.has_come_to(level, watermark, id);
         match watermark.wait(timeout.and_then(deadline), reached) {
             None => Ok(false),
             Some(true) => Ok(true),
@@ -161,7 +152,7 @@ impl Aof {
         let stream = self.stream();
         stream.check_not_forked()?;
         let watermark = self.watermark(level)?;
-        match watermark.wait_async(|| stream.has_come_to(level, watermark, id)).await {
+        match watermark.wait_async(|| self.has_come_to(level, watermark, id)).await {
             true => Ok(()),
             false => Err(stream.refusal().unwrap_or(AofError::Closed)),
         }
@@ -179,9 +170,7 @@ impl Aof {
             }),
         }
     }
-}
 
-impl Stream {
     /// Whether a level covers a record; `false` once it never will.
     fn has_come_to(&self, level: Level, watermark: &Watermark, id: RecordId) -> Option<bool> {
         if watermark.position().covers(id) {
@@ -194,10 +183,10 @@ impl Stream {
     /// Whether the stream has reached `count` on a level; `false` once it never will.
     fn has_come(&self, level: Level, count: u64) -> Option<bool> {
         match level {
-            Level::Appended => self.has_reached(Visibility::Appended, count),
-            Level::Durable => self.has_reached(Visibility::Durable, count),
-            Level::Archived if self.store().archived().count() >= count => Some(true),
-            Level::Archived => self.is_stopped().then_some(false),
+            Level::Appended => self.stream().has_reached(Visibility::Appended, count),
+            Level::Durable => self.stream().has_reached(Visibility::Durable, count),
+            Level::Archived if self.stream().store().archived().count() >= count => Some(true),
+            Level::Archived => self.stream().is_stopped().then_some(false),
         }
     }
 }

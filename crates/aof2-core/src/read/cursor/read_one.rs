@@ -1,9 +1,9 @@
-//! Reading one record by its id.
+//! Reading one record, by its id or its offset.
 
 use std::sync::Arc;
 
-use super::{Cursor, Spot, Want};
-use crate::error::{AofError, Result};
+use super::{Cursor, Spot, Start, Want};
+use crate::error::{AofError, Damage, Result};
 use crate::format::{RecordId, SEGMENT_HEADER_LEN};
 use crate::read::record::{Place, Record};
 use crate::read::source::{Source, Visibility};
@@ -28,6 +28,44 @@ impl Cursor {
         let mut cursor = Self::nowhere(Arc::clone(source), visibility, true)?;
         cursor.manner.waits = false;
         cursor.read_or_explain(id)
+    }
+
+    /// Reads one record by its logical offset.
+    pub(crate) fn read_offset(
+        source: &Arc<dyn Source>,
+        offset: u64,
+        visibility: Visibility,
+    ) -> Result<Record> {
+        check_end(&**source, offset, visibility)?;
+        let start = Start::Offset(offset);
+        Self::new(Arc::clone(source), visibility, true, start)?.record_at(offset)
+    }
+
+    /// The same without waiting for a window.
+    pub(crate) fn try_read_offset(
+        source: &Arc<dyn Source>,
+        offset: u64,
+        visibility: Visibility,
+    ) -> Result<Record> {
+        check_end(&**source, offset, visibility)?;
+        let start = Start::Offset(offset);
+        Self::trying(Arc::clone(source), visibility, start)?.record_at(offset)
+    }
+
+    /// The next record, if it has this offset.
+    fn record_at(mut self, offset: u64) -> Result<Record> {
+        let end = self.end_offset();
+        let past_end = AofError::PastEnd { offset, end, is_appended: false };
+        let Some((segment, place)) = self.next_place()? else { return Err(past_end) };
+        if place.offset != offset {
+            return Err(AofError::Corrupt(Box::new(Damage {
+                path: segment.path().to_owned(),
+                offset: u64::from(place.position),
+                records: offset..place.offset,
+                reason: "these records were lost and the log was repaired without them".into(),
+            })));
+        }
+        Ok(place.to_record(&segment))
     }
 
     fn read_or_explain(&mut self, id: RecordId) -> Result<Record> {
@@ -102,4 +140,21 @@ impl Cursor {
         }
         Ok(point.offset)
     }
+}
+
+fn check_end(source: &dyn Source, offset: u64, visibility: Visibility) -> Result<()> {
+    let end = source.limit(visibility)?.next_offset;
+    if offset >= end { Err(past_end(source, offset, end, visibility)) } else { Ok(()) }
+}
+
+/// The error for an offset that is not visible: it may be appended already.
+pub(super) fn past_end(
+    source: &dyn Source,
+    offset: u64,
+    end: u64,
+    visibility: Visibility,
+) -> AofError {
+    let is_appended = visibility == Visibility::Durable
+        && source.limit(Visibility::Appended).is_ok_and(|limit| offset < limit.next_offset);
+    AofError::PastEnd { offset, end, is_appended }
 }

@@ -1,9 +1,9 @@
 //! Finding where to read: by offset, id and time.
 
+use super::read_one::past_end;
 use super::{Cursor, Spot, Start, Want};
 use crate::error::{AofError, Result};
 use crate::format::RecordId;
-use crate::read::reader::past_end;
 use crate::segment::Segment;
 use crate::store::SegmentEntry;
 use crate::store::stored_index;

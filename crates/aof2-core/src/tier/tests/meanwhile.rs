@@ -17,7 +17,7 @@ use crate::io::Storage;
 use crate::io::sim::{Call, Fault, Op, SimStorage};
 use crate::object::ObjectOp;
 use crate::object::sim::{BucketCall, SimBucket};
-use crate::read::{Source, Visibility, read_offset};
+use crate::read::{Cursor, Source, Visibility};
 use crate::store::{Applied, Change, Residency};
 use crate::tier::config::TierConfig;
 use crate::write::RetentionPolicy;
@@ -112,7 +112,7 @@ impl Scene {
         }
         let offset = first + self.roll(end - first);
         let source = Arc::clone(&self.world.stream) as Arc<dyn Source>;
-        let record = read_offset(source, offset, Visibility::Durable)
+        let record = Cursor::read_offset(&source, offset, Visibility::Durable)
             .map_err(|e| format!("record {offset}: {e}"))?;
         match promise.payloads[offset as usize] == *record.payload {
             true => Ok(()),

@@ -83,8 +83,8 @@ impl Load {
         }
         let offset = rng.u64(..durable);
         let source = Arc::clone(&self.stream) as Arc<dyn crate::read::Source>;
-        let record =
-            crate::read::read_offset(source, offset, crate::read::Visibility::Durable).unwrap();
+        let visibility = crate::read::Visibility::Durable;
+        let record = crate::read::Cursor::read_offset(&source, offset, visibility).unwrap();
         assert_eq!(&*record.payload, &self.payloads[offset as usize][..]);
     }
 }

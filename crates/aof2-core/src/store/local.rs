@@ -10,7 +10,7 @@ use super::quarantine::Quarantine;
 use super::state::Store;
 use super::table::SegmentEntry;
 use super::warm::WarmFiles;
-use crate::error::{AofError, Damage, Result};
+use crate::error::{AofError, Result};
 use crate::format::{
     ArtifactIndex, ColdKey, ColdTailName, SEGMENT_FOOTER_LEN, SegmentId, WarmFileName,
 };
@@ -58,7 +58,11 @@ impl Store {
             true => self.table().open_whole(self.storage(), entry)?,
             false => return Err(AofError::NoSuchSegment(entry.meta.segment_id)),
         };
-        let (footer, sealed_at_ns) = self.read_footer(entry)?;
+        let (footer, written_at_ns) = self.read_footer(entry)?;
+        // A file that came back from another tier was written later. With the time that its
+        // object has, the compressed file is the same again, byte for byte.
+        let archived = entry.away_copies().cold;
+        let sealed_at_ns = archived.map_or(written_at_ns, |c| c.index().summary.sealed_at_ns);
         let name = WarmFileName {
             segment_id: entry.meta.segment_id,
             base_offset: entry.meta.base_offset,
@@ -75,13 +79,8 @@ impl Store {
         let path = warm.source().name();
         let found = self.warm_files().open(path.to_owned())?;
         if found.index() != warm.index() {
-            let (first, count) = (warm.meta().first_offset, warm.footer().record_count);
-            return Err(AofError::Corrupt(Box::new(Damage {
-                path: path.to_owned(),
-                offset: 0,
-                records: first..first + count,
-                reason: "its index is not the one it was written with".into(),
-            })));
+            let reason = "its index is not the one it was written with".into();
+            return Err(warm.damaged_as_whole(reason));
         }
         found.verify(&mut |_| {})
     }
@@ -114,7 +113,8 @@ impl Store {
             (Some(warm), None, ..) => self.verify_warm(warm).map(|()| true),
             (Some(_), Some(_), ..) => Ok(true),
             (None, Some(cold), Some(tier), Some(key)) => {
-                Ok(tier.holds(&key, cold.index().artifact_len(), None).unwrap_or(false))
+                let len = cold.index().artifact_len();
+                Ok(tier.len_of(&key).is_ok_and(|found| found == Some(len)))
             }
             _ => Ok(false),
         }

@@ -84,6 +84,10 @@ impl ArtifactSource for ColdSource {
         self.ahead.lock().clear();
     }
 
+    fn stored_crc64(&self) -> Result<Option<u64>> {
+        Ok(self.tier.store.head(&self.key)?.and_then(|head| head.crc64nvme))
+    }
+
     fn announce(&self, range: Range<u64>) {
         let mut ahead = self.ahead.lock();
         let is_known =

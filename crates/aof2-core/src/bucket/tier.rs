@@ -13,8 +13,8 @@ use crate::format::{
 };
 use crate::io::{Clock, SystemClock};
 use crate::object::{
-    BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectMeta,
-    ObjectMetrics, ObjectResult, ObjectStore, Outage, PutOutcome,
+    BlockingStore, Capabilities, ColdConfig, ColdUrl, ObjectBody, ObjectErrorKind, ObjectHead,
+    ObjectMeta, ObjectMetrics, ObjectResult, ObjectStore, Outage, PutOutcome,
 };
 use crate::segment::ArtifactSource;
 
@@ -177,13 +177,9 @@ impl ColdTier {
         Ok(Upload { key, etag: put.etag, epoch })
     }
 
-    /// Whether the object is there and has these bytes; `None`: length only.
-    pub(crate) fn holds(&self, key: &str, len: u64, crc64: Option<u64>) -> ObjectResult<bool> {
-        let head = self.store.head(key)?;
-        Ok(head.is_some_and(|head| match crc64 {
-            Some(crc64) => head.holds(len, crc64),
-            None => head.len == len,
-        }))
+    /// What the store says of an object; `None` when there is none.
+    pub(crate) fn head(&self, key: &str) -> ObjectResult<Option<ObjectHead>> {
+        self.store.head(key)
     }
 
     /// How long the object is; `None` when there is none.

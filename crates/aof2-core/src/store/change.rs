@@ -9,7 +9,7 @@
 //! | seal | | | footer written and synced; the segment is final | `SealSegment` |
 //! | compress | `CompressionStarted` | `warm/` file written, synced, verified, named | names the warm copy | `CompressionDone` |
 //! | upload | `UploadStarted`, committed | object created, later claims looked for | index kept in `cold/`; names the cold copy | `UploadDone`, committed |
-//! | fetch | | `warm/` file copied, synced, verified, named | names the warm copy | `CompressionDone` |
+//! | fetch | | `warm/` file copied, synced, verified, compared with the object's checksum, named | names the warm copy | `CompressionDone` |
 //! | hydrate | `HydrationStarted` | segment file written, synced, verified, named | names the hot copy | `HydrationDone` |
 //! | evict hot | | | no longer names it; segment file removed | `LocalEvicted` |
 //! | evict warm | | the object is confirmed | no longer names it; `warm/` file removed | `LocalEvicted` |

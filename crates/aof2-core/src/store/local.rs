@@ -59,7 +59,12 @@ impl Store {
             true => self.table().open_whole(self.storage(), entry)?,
             false => return Err(AofError::NoSuchSegment(entry.meta.segment_id)),
         };
-        let (footer, sealed_at_ns) = self.read_footer(entry)?;
+        let (footer, written_at_ns) = self.read_footer(entry)?;
+        // A file that came back from another tier was written later. With the time that its
+        // object has, the compressed file is the same again, byte for byte.
+        let archived = entry.copies().cold;
+        let sealed_at_ns =
+            archived.map_or(written_at_ns, |cold| cold.artifact.index().summary.sealed_at_ns);
         let name = WarmFileName {
             segment_id: entry.meta.segment_id,
             base_offset: entry.meta.base_offset,
@@ -103,7 +108,7 @@ impl Store {
             (Some(warm), None, ..) => self.verify_warm(warm).map(|()| true),
             (Some(_), Some(_), ..) => Ok(true),
             (None, Some(cold), Some(tier), Some(key)) => {
-                Ok(tier.holds(&key, cold.len(), None).unwrap_or(false))
+                Ok(tier.len_of(&key).is_ok_and(|found| found == Some(cold.len())))
             }
             _ => Ok(false),
         }

@@ -1,12 +1,13 @@
 //! Making compressed files in `warm/`.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::files::{create_anew, temporary_of};
 use super::layout::Layout;
-use crate::error::{AofError, Damage, Result};
-use crate::format::WarmFileName;
+use crate::error::{AofError, Result};
+use crate::format::{Crc64, WarmFileName};
 use crate::io::{File, Storage};
 use crate::planted::{self, StoreBug};
 use crate::segment::{Artifact, ArtifactSource, FileSource};
@@ -29,6 +30,16 @@ impl WarmFiles<'_> {
         name: &WarmFileName,
         fill: impl FnOnce(&dyn File) -> Result<()>,
     ) -> Result<Artifact> {
+        self.make_checked(name, fill, |_| Ok(()))
+    }
+
+    /// The same with one more check of the file before it gets its name.
+    fn make_checked(
+        &self,
+        name: &WarmFileName,
+        fill: impl FnOnce(&dyn File) -> Result<()>,
+        check: impl FnOnce(&Artifact) -> Result<()>,
+    ) -> Result<Artifact> {
         let Self { storage, layout } = *self;
         let dir = layout.warm_dir();
         layout.ensure_dir(storage, &dir)?;
@@ -41,7 +52,9 @@ impl WarmFiles<'_> {
             if planted::in_store(StoreBug::WarmUnverified) {
                 return Ok(());
             }
-            self.open(temporary.clone())?.verify(&mut |_| {})
+            let made = self.open(temporary.clone())?;
+            made.verify(&mut |_| {})?;
+            check(&made)
         };
         if let Err(error) = write() {
             // Half a copy is worth nothing, and may be what fills the disk.
@@ -64,22 +77,56 @@ impl WarmFiles<'_> {
         artifact: &Artifact,
         copied: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Artifact> {
-        let source = artifact.source();
         let name = WarmFileName::of(&artifact.index().summary);
-        let path = self.layout.warm_path(&name);
         self.make(&name, |out| {
-            let mut at = 0;
-            while at < source.len() {
-                let end = source.len().min(at + COPY_LEN);
-                source.announce(end..source.len().min(end + COPY_LEN));
-                let bytes = source.read_at(at, (end - at) as usize)?;
-                out.write_all_at(&bytes, at)
-                    .map_err(AofError::io("write compressed segment", &path))?;
-                copied(end - at)?;
-                at = end;
-            }
-            Ok(())
+            self.copy_bytes(artifact, out, &mut |piece| copied(piece.len() as u64))
         })
+    }
+
+    /// The same, byte for byte, as far as the checksum that is stored beside the artifact
+    /// can tell. Bytes that changed on their way may decompress to the same records.
+    pub(super) fn copy_exactly(&self, artifact: &Artifact) -> Result<Artifact> {
+        let stored = artifact.source().stored_crc64()?;
+        let name = WarmFileName::of(&artifact.index().summary);
+        let crc = Cell::new(Crc64::new());
+        let fill = |out: &dyn File| {
+            self.copy_bytes(artifact, out, &mut |piece| {
+                let mut sum = crc.get();
+                sum.update(piece);
+                crc.set(sum);
+                Ok(())
+            })
+        };
+        self.make_checked(&name, fill, |_| {
+            let arrived = crc.get().finish();
+            match stored.filter(|stored| *stored != arrived) {
+                Some(stored) => Err(artifact.damaged_as_whole(format!(
+                    "checksum {arrived:#018x} of what arrived, {stored:#018x} is stored with it"
+                ))),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn copy_bytes(
+        &self,
+        artifact: &Artifact,
+        out: &dyn File,
+        copied: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let source = artifact.source();
+        let path = self.layout.warm_path(&WarmFileName::of(&artifact.index().summary));
+        let mut at = 0;
+        while at < source.len() {
+            let end = source.len().min(at + COPY_LEN);
+            source.announce(end..source.len().min(end + COPY_LEN));
+            let bytes = source.read_at(at, (end - at) as usize)?;
+            out.write_all_at(&bytes, at)
+                .map_err(AofError::io("write compressed segment", &path))?;
+            copied(&bytes)?;
+            at = end;
+        }
+        Ok(())
     }
 
     /// Reads a compressed file as a whole, its index included, and compares it with what is
@@ -96,13 +143,8 @@ impl WarmFiles<'_> {
         let file = Arc::new(FileSource::open(self.storage, path)?);
         let found = Artifact::open(source(file))?;
         if found.index() != known.index() {
-            let (first, count) = (known.meta().first_offset, known.footer().record_count);
-            return Err(AofError::Corrupt(Box::new(Damage {
-                path: path.to_owned(),
-                offset: 0,
-                records: first..first + count,
-                reason: "its index is not the one it was written with".into(),
-            })));
+            let reason = "its index is not the one it was written with".into();
+            return Err(known.damaged_as_whole(reason));
         }
         found.verify(told)
     }

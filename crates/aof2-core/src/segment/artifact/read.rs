@@ -155,6 +155,12 @@ impl Artifact {
         self.damage(place.compressed_offset, self.index.offsets_of(frame), fault.to_string())
     }
 
+    /// Damage that no single frame shows.
+    pub(crate) fn damaged_as_whole(&self, reason: String) -> AofError {
+        let first = self.meta().first_offset;
+        self.damage(0, first..first.saturating_add(self.footer().record_count), reason)
+    }
+
     pub(super) fn damage(&self, offset: u64, records: Range<u64>, reason: String) -> AofError {
         let path = self.source.name().to_owned();
         AofError::Corrupt(Box::new(Damage { path, offset, records, reason }))

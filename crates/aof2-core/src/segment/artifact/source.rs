@@ -27,6 +27,10 @@ pub trait ArtifactSource: Send + Sync + Debug {
     }
     /// Says that nothing that was announced will be read.
     fn forget(&self) {}
+    /// The CRC-64 of all bytes that whoever stores them keeps beside them, if it does.
+    fn stored_crc64(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// Whether it takes a descriptor this moment.
     fn is_open(&self) -> bool {
         false

@@ -26,6 +26,17 @@ impl Artifact {
         check.finish().map(drop)
     }
 
+    /// The same of an artifact whose index is kept elsewhere: its end must be that index.
+    pub(crate) fn verify_with_end(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let tail = self.index().encode_tail();
+        let end = self.index().artifact_len();
+        let start = end.saturating_sub(tail.len() as u64);
+        if read_exact(&**self.source(), start..end)? != tail {
+            return Err(self.damaged_as_whole("its index is not the one that is kept here".into()));
+        }
+        self.verify(progress)
+    }
+
     /// Hands everything to `sink` in order: the segment's bytes, and its footer as if it
     /// stood behind them. What comes was not verified before the stream ends well.
     pub(super) fn stream(&self, mut sink: impl FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {

@@ -1,15 +1,17 @@
 //! Putting a segment into the bucket, and deleting objects that nobody reads.
 
+use std::sync::Arc;
+
 use crate::bucket::{ColdTier, Upload};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode};
 use crate::format::{ArtifactIndex, ColdKey, SegmentId, first_object_epoch, writer_epoch};
-use crate::object::{ObjectBody, ObjectError, ObjectErrorKind};
+use crate::object::{ObjectBody, ObjectError, ObjectErrorKind, ObjectOp};
 use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::Store;
 use crate::store::change::Change;
-use crate::store::copy::Residency;
+use crate::store::copy::{ColdCopy, Residency};
 use crate::store::steps::{self, StoredObject};
 
 /// Uploads of one segment that find other bytes under their keys.
@@ -179,17 +181,15 @@ impl Store {
     }
 
     /// Removes a compressed file once the object store confirmed that it has the same
-    /// bytes. Whether it did.
+    /// bytes, or the same segment compressed differently. Whether it did.
     pub(crate) fn drop_warm(&self, segment_id: SegmentId) -> Result<bool> {
-        let cold = self.cold().require_tier()?;
+        let tier = self.cold().require_tier()?;
         let copies = self.sealed_entry(segment_id)?.copies();
-        let (Some(warm), Some(object)) = (&copies.warm, &copies.cold) else { return Ok(false) };
-        let body = self.body_of(warm)?;
-        let crc64 = crc64_of(&body, warm)?;
-        let key = cold.key(self.stream_id(), segment_id, object.epoch);
+        let (Some(warm), Some(cold)) = (&copies.warm, &copies.cold) else { return Ok(false) };
+        let key = tier.key(self.stream_id(), segment_id, cold.epoch);
         let is_trusted = planted::in_store(StoreBug::WarmGoneUnconfirmed);
-        if !is_trusted && !cold.holds(&key, body.len(), Some(crc64))? {
-            // Which of the two changed? A good object must not be given up for a bad file.
+        if !is_trusted && !self.is_archived_as(tier, &key, warm, cold)? {
+            // Uploaded again from this file, which is all there may be.
             self.verify_warm(warm)?;
             tracing::error!(
                 segment = segment_id.as_u64(),
@@ -201,6 +201,38 @@ impl Store {
             return Ok(false);
         }
         Ok(self.apply(&Change::Evict(segment_id, Residency::Warm))?.is_done)
+    }
+
+    /// Whether the bucket holds the object that a segment is read from. A compressed file
+    /// with the same bytes tells that by one small request. Any other says nothing about
+    /// the object: it was compressed again, with other options or by another version. Then
+    /// the object is read. If it arrives damaged, that is an error and no verdict, because
+    /// it may have been damaged on its way: the file stays, and a scrub decides.
+    fn is_archived_as(
+        &self,
+        tier: &Arc<ColdTier>,
+        key: &str,
+        warm: &Artifact,
+        object: &ColdCopy,
+    ) -> Result<bool> {
+        let body = self.body_of(warm)?;
+        let crc64 = crc64_of(&body, warm)?;
+        let Some(head) = tier.head(key)? else { return Ok(false) };
+        if head.holds(body.len(), crc64) {
+            return Ok(true);
+        }
+        if head.len != object.len() {
+            return Ok(false);
+        }
+        let index = object.artifact.index();
+        let stored = Artifact::with_index(tier.source(index, object.epoch), index.clone());
+        match stored.verify_with_end(&mut |_| {}) {
+            Err(AofError::Corrupt(damage)) => {
+                let kind = ObjectErrorKind::Corrupt;
+                Err(ObjectError::new(kind, ObjectOp::Get, key, &damage.reason).into())
+            }
+            verified => verified.map(|()| true),
+        }
     }
 
     /// Records that an upload begins, before an object can be there.

@@ -30,7 +30,7 @@ impl Fetch {
 
 impl Step for Fetch {
     fn work(&mut self, store: &Store, _entry: &Arc<SegmentEntry>) -> Result<()> {
-        self.made = Some(Arc::new(store.warm_files().copy(&self.cold, &mut |_| Ok(()))?));
+        self.made = Some(Arc::new(store.warm_files().copy_exactly(&self.cold)?));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::format::SegmentId;
 use crate::io::sim::{CrashOptions, SimStorage};
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
+use crate::segment::ArtifactOptions;
 use crate::store::{Applied, Change, Residency};
 use crate::tier::config::TierConfig;
 use crate::write::AppendOptions;
@@ -83,6 +84,7 @@ fn bucket_alone(bucket: &SimBucket, mut promise: Promise) -> Result<(), String> 
 }
 
 /// With the bucket out of reach, what was archived and not let go is still known to be.
+/// Nothing here damages or loses an object, so there is never a reason to forget one.
 fn opens_alone(disk: &SimStorage, away: &SimBucket, promise: &Promise) -> Result<(), String> {
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
     let world = open(disk, away).map_err(|e| format!("open: {e}"))?;
@@ -319,6 +321,60 @@ pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
     world.is_tidy().unwrap();
+}
+
+/// Bytes that change on their way from the bucket may decompress to the same records. What
+/// was then named a copy of the object was not one, and the object was once given up
+/// because it differed from it.
+#[test]
+fn a_copy_that_is_fetched_is_the_object_byte_for_byte() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    seal_two(&world, &mut Promise::default());
+    world.settle().unwrap();
+    let entry = store.sealed_entry(id).unwrap();
+    let key = store.cold_key(&entry).unwrap();
+    store.apply(&Change::Evict(id, Residency::Warm)).unwrap();
+    for offset in 0..bucket.objects()[&key].bytes.len() as u64 {
+        bucket.damage(&key, offset, 1);
+        let fetched = store.apply(&Change::Fetch(id));
+        assert!(matches!(fetched, Err(AofError::Corrupt(_))), "byte {offset}: {fetched:?}");
+        bucket.damage(&key, offset, 1);
+    }
+    store.apply(&Change::Fetch(id)).unwrap();
+}
+
+/// The object of a segment that came back to the hot tier is no worse because the segment
+/// was compressed again, whatever that made of it: another time in its index, or other
+/// bytes altogether.
+#[test]
+fn an_object_stays_archived_though_its_segment_is_compressed_again() {
+    for level in [1, 9] {
+        let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+        sim.clock().set_step_ns(1_000);
+        let world = open(&sim, &bucket).unwrap();
+        let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+        let mut promise = Promise::default();
+        seal_two(&world, &mut promise);
+        world.settle().unwrap();
+        let entry = store.sealed_entry(id).unwrap();
+        let key = store.cold_key(&entry).unwrap();
+        for tier in [Residency::Hot, Residency::Warm] {
+            store.apply(&Change::Evict(id, tier)).unwrap();
+        }
+        store.apply(&Change::Hydrate(id)).unwrap();
+        store.set_compression(ArtifactOptions { level, frame_bytes: 8 << 10 });
+        store.apply(&Change::Compress(id)).unwrap();
+        let warm = entry.copies().warm.unwrap();
+        let file = sim.read_file(warm.source().name()).unwrap();
+        assert_eq!(file == bucket.objects()[&key].bytes, level == 1);
+        assert!(store.drop_warm(id).unwrap());
+        assert_eq!(store.cold_key(&entry), Some(key));
+        let end = world.stream.durable().count();
+        world.check(&mut promise, end).unwrap();
+    }
 }
 
 /// What is archived and synced is opened again without the bucket, which may be out of

@@ -186,7 +186,7 @@ fn a_store_that_is_down_and_not_needed_is_not_asked() {
     let machine = Machine::new(&LOGS, defaults);
     live(&machine, 1_000);
     go_away(&machine);
-    assert!(machine.coordinator.cold().unwrap().holds("logs/x", 1, None).is_err());
+    assert!(machine.coordinator.cold().unwrap().len_of("logs/x").is_err());
     let before = machine.bucket.calls();
     live(&machine, 3_600_000);
     assert_eq!(machine.bucket.calls(), before);

@@ -1,5 +1,5 @@
-//! The background tasks of one stream. Each sleeps until its bell rings, so an
-//! idle stream costs nothing.
+//! The background tasks of streams, and of the tiers they share. Each sleeps until it is
+//! notified, so an idle stream costs nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +171,7 @@ pub(super) fn coordinate(handle: &Handle, coordinator: &Arc<Coordinator>) -> Coo
     CoordinatorWorkers { _stop: stop }
 }
 
-/// Does what is due in a lane of the coordinator, a few jobs at a time.
+/// Runs what the coordinator says is due in a lane, a few jobs at a time.
 async fn lane_worker(coordinator: Arc<Coordinator>, lane: Lane, mut stopped: watch::Receiver<()>) {
     let mut running = JoinSet::new();
     loop {
@@ -182,14 +182,14 @@ async fn lane_worker(coordinator: Arc<Coordinator>, lane: Lane, mut stopped: wat
         };
         let mut pause = None;
         if is_free {
-            let look = coordinator.look(lane);
-            for work in look.jobs {
+            let due = coordinator.due(lane);
+            for job in due.jobs {
                 if running.len() >= coordinator.at_once(lane) {
                     break;
                 }
-                running.spawn_blocking(|| work.run());
+                running.spawn_blocking(|| job.run());
             }
-            pause = look.pause;
+            pause = due.pause;
         }
         let has_room = is_free && running.len() < coordinator.at_once(lane);
         tokio::select! {
@@ -200,7 +200,7 @@ async fn lane_worker(coordinator: Arc<Coordinator>, lane: Lane, mut stopped: wat
                     return;
                 }
             }
-            () = coordinator.rung(lane), if has_room => {}
+            () = coordinator.notified(lane), if has_room => {}
             () = sleep(pause), if has_room => {}
         }
     }

@@ -1,46 +1,51 @@
-//! Keeps the streams of a manager within their budgets.
+//! Knows the streams of a manager and their budgets, and says what is due.
 //!
-//! It sleeps until something was sealed, a writer waits for room, somebody asks for a
-//! segment, or a failed job is due again; an idle manager costs nothing. A look
-//! ([`Coordinator::look`]) gives the jobs to do now, most urgent first: room for
-//! writers, segments that somebody waits for, then the rest. Jobs are done by whoever
-//! asked for the plan: a few at a time on blocking threads by the manager's tasks, one by
-//! one by a simulation.
+//! A lane sleeps until it is notified (something was sealed, a writer waits for room,
+//! somebody asks for a segment) or until something becomes due by itself; an idle manager
+//! costs nothing. [`Coordinator::due`] then plans and gives the jobs to do now, most urgent
+//! first. Whoever asks runs as many of them as [`Coordinator::at_once`] allows and drops the
+//! others: the next plan names them again.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
+use super::cold_plan::plan_cold;
 use super::config::TierConfig;
-use super::jobs::Job;
-use super::lanes::Bells;
-use super::plan::{Candidate, Request, StreamView, plan};
+use super::local_plan::plan_moves;
+use super::plan::{Open, State};
+use super::scrub::plan_scrub;
 use super::stream::StreamTiers;
+use super::task::{Job, Lane};
 use crate::bucket::ColdTier;
 use crate::error::Result;
-use crate::format::SegmentId;
 use crate::io::Clock;
 use crate::object::ObjectStore;
-use crate::store::{Change, Residency};
-use crate::write::Stream;
 
 /// One for a manager.
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     config: TierConfig,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     cold: Option<Arc<ColdTier>>,
     streams: Mutex<Vec<Weak<StreamTiers>>>,
-    pub(super) bells: Bells,
+    notify_moves: Notify,
+    notify_cold: Notify,
+    notify_scrub: Notify,
     /// Jobs that were begun, of all streams: whose turn it is.
     turns: AtomicU64,
-    /// Whether readers hold what should leave; nobody rings when they let go.
-    is_held_back: AtomicBool,
 }
 
-/// How soon segments that readers held are looked at again.
-const HELD_PAUSE_MS: u64 = 100;
+/// What is to be done in a lane.
+pub(crate) struct Due {
+    /// Due now, most urgent first.
+    pub(crate) jobs: Vec<Job>,
+    /// When to ask again if nobody notifies the lane before; `None`: never.
+    pub(crate) pause: Option<Duration>,
+}
 
 impl Coordinator {
     /// With the object store that the configuration names.
@@ -73,9 +78,10 @@ impl Coordinator {
             clock,
             cold,
             streams: Mutex::default(),
-            bells: Bells::default(),
+            notify_moves: Notify::new(),
+            notify_cold: Notify::new(),
+            notify_scrub: Notify::new(),
             turns: AtomicU64::new(0),
-            is_held_back: AtomicBool::new(false),
         })
     }
 
@@ -87,6 +93,87 @@ impl Coordinator {
         &self.config
     }
 
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ns() / 1_000_000
+    }
+
+    /// The lanes in which there can be something to do.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> {
+        let cold = self.cold.is_some().then_some(Lane::Cold);
+        let scrub = (self.config.scrub_interval_ms > 0).then_some(Lane::Scrub);
+        [Some(Lane::Moves), cold, scrub].into_iter().flatten()
+    }
+
+    /// How many jobs of a lane run at the same time.
+    pub(crate) fn at_once(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Moves => self.config.jobs_max,
+            Lane::Cold => self.config.uploads_max,
+            // The budget is that of all streams together.
+            Lane::Scrub => 1,
+        }
+    }
+
+    /// What should be done now.
+    pub(crate) fn due(&self, lane: Lane) -> Due {
+        let streams = self.streams_for(lane);
+        // One time for both: what becomes due in between would be seen by neither.
+        let now_ms = self.now_ms();
+        let cold = self.cold.as_deref();
+        let state = State { config: &self.config, cold, streams: &streams, now_ms };
+        let plan = match lane {
+            Lane::Moves => plan_moves(state),
+            Lane::Cold => plan_cold(state),
+            Lane::Scrub => plan_scrub(state),
+        };
+        let take = |&(at, task): &(usize, _)| {
+            let (stream, tiers) = streams.get(at)?;
+            Job::take(task, stream, tiers)
+        };
+        let jobs = plan.due.iter().filter_map(take).collect();
+        let pause_ms = plan.next_ms.map(|next_ms| next_ms.saturating_sub(now_ms).max(1));
+        Due { jobs, pause: pause_ms.map(Duration::from_millis) }
+    }
+
+    /// The open streams, as a plan of this lane needs them.
+    fn streams_for(&self, lane: Lane) -> Vec<Open> {
+        let mut streams = self.open_streams();
+        match lane {
+            // Their budgets hold only if they know what they use.
+            Lane::Moves => streams.iter().for_each(|(stream, tiers)| tiers.measure(stream)),
+            // Read once for each: turns go on while this sorts.
+            Lane::Cold => {
+                streams.sort_by_cached_key(|(_, tiers)| tiers.cold_turn.load(Ordering::Relaxed));
+            }
+            Lane::Scrub => {}
+        }
+        streams
+    }
+
+    /// Completes when there may be something to do.
+    pub(crate) async fn notified(&self, lane: Lane) {
+        self.notify_of(lane).notified().await;
+    }
+
+    /// There may be something to do in a lane.
+    pub(super) fn notify_lane(&self, lane: Lane) {
+        self.notify_of(lane).notify_one();
+    }
+
+    /// Something changed that may concern the local tiers and the object store.
+    pub(super) fn notify(&self) {
+        self.notify_lane(Lane::Moves);
+        self.notify_lane(Lane::Cold);
+    }
+
+    fn notify_of(&self, lane: Lane) -> &Notify {
+        match lane {
+            Lane::Moves => &self.notify_moves,
+            Lane::Cold => &self.notify_cold,
+            Lane::Scrub => &self.notify_scrub,
+        }
+    }
+
     pub(super) fn add(&self, tiers: &Arc<StreamTiers>) {
         self.streams.lock().push(Arc::downgrade(tiers));
     }
@@ -94,7 +181,7 @@ impl Coordinator {
     pub(super) fn remove(&self, tiers: &StreamTiers) {
         self.streams.lock().retain(|weak| !std::ptr::eq(weak.as_ptr(), tiers));
         // What it used is free for the others.
-        self.ring();
+        self.notify();
     }
 
     /// Writes down that a stream had its turn. The next plan begins with the stream whose
@@ -108,7 +195,7 @@ impl Coordinator {
     }
 
     /// The streams that are open, with their tiers.
-    pub(crate) fn open_streams(&self) -> Vec<(Arc<Stream>, Arc<StreamTiers>)> {
+    fn open_streams(&self) -> Vec<Open> {
         self.live().into_iter().filter_map(|tiers| Some((tiers.stream()?, tiers))).collect()
     }
 
@@ -129,146 +216,5 @@ impl Coordinator {
     fn sum(&self, part: impl Fn(&StreamTiers) -> &AtomicU64) -> u64 {
         let load = |tiers: Arc<StreamTiers>| part(&tiers).load(Ordering::Acquire);
         self.streams.lock().iter().filter_map(Weak::upgrade).map(load).sum()
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.now_ns() / 1_000_000
-    }
-
-    /// What should be moved at this time.
-    pub(super) fn plan_moves(&self, now_ms: u64) -> Vec<Job> {
-        let streams = self.open_streams();
-        let mut views = Vec::with_capacity(streams.len());
-        let mut candidates: Vec<Candidate> = Vec::new();
-        let mut requests: Vec<Request> = Vec::new();
-        let mut is_held = false;
-        for (index, (stream, tiers)) in streams.iter().enumerate() {
-            tiers.measure(stream);
-            let wanted = tiers.wanted.load(Ordering::Acquire);
-            let used = tiers.used.load(Ordering::Acquire);
-            views.push(StreamView { used: used + wanted, hot_bytes: tiers.hot_bytes });
-            let asked = tiers.activations.lock().in_order();
-            let backoff = tiers.backoff.lock();
-            for entry in stream.store().table().snapshot() {
-                let Some(info) = entry.sealed_info() else { continue };
-                let segment_id = entry.meta.segment_id;
-                let change = Change::Evict(segment_id, Residency::Hot);
-                let objections = stream.store().objections(&change, &entry);
-                let stays = objections.is_pinned || asked.contains(&segment_id);
-                let may_go = entry.is_hot() && entry.damage.is_none() && !stays;
-                if may_go && objections.is_read {
-                    is_held = true;
-                    continue;
-                }
-                if may_go && backoff.is_due(&segment_id, now_ms) {
-                    candidates.push(Candidate {
-                        stream: index,
-                        segment_id,
-                        bytes: u64::from(info.durable_bytes),
-                        last_read: entry.last_read(),
-                    });
-                }
-            }
-            for &segment_id in asked.iter().filter(|id| backoff.is_due(id, now_ms)) {
-                let away =
-                    stream.store().sealed_entry(segment_id).ok().filter(|entry| !entry.is_hot());
-                let bytes = away.and_then(|e| Some(u64::from(e.sealed_info()?.durable_bytes)));
-                requests.push(Request { stream: index, segment_id, bytes: bytes.unwrap_or(0) });
-            }
-        }
-        let plan = plan(&views, candidates, requests, self.config.hot_bytes);
-        self.is_held_back.store(is_held && plan.is_short, Ordering::Relaxed);
-        let evictions = plan.evictions.iter().filter_map(|chosen| {
-            let (stream, tiers) = streams.get(chosen.stream)?;
-            Some(Job::evict(stream, tiers, chosen.segment_id))
-        });
-        let hydrations = plan.hydrations.iter().filter_map(|chosen| {
-            let (stream, tiers) = streams.get(chosen.stream)?;
-            Some(Job::hydrate(stream, tiers, chosen.segment_id))
-        });
-        // Room first: what comes back needs it.
-        let mut jobs: Vec<Job> = evictions.chain(hydrations).collect();
-        if self.cold.is_some() {
-            let leaving: Vec<(usize, SegmentId)> =
-                plan.evictions.iter().map(|chosen| (chosen.stream, chosen.segment_id)).collect();
-            self.plan_archiving(now_ms, &streams, &leaving, &mut jobs);
-        }
-        jobs
-    }
-
-    /// What the object store shall get: segments to compress, and to seal.
-    fn plan_archiving(
-        &self,
-        now_ms: u64,
-        streams: &[(Arc<Stream>, Arc<StreamTiers>)],
-        leaving: &[(usize, SegmentId)],
-        jobs: &mut Vec<Job>,
-    ) {
-        // One segment of every stream, then another: one that is written faster than it is
-        // compressed must not keep the others from being archived.
-        let mut in_turn = Vec::new();
-        for (at, (stream, tiers)) in streams.iter().enumerate() {
-            if self.is_stale(stream) {
-                jobs.push(Job::seal(stream, tiers));
-            }
-            let mut rank = 0;
-            let last_turn = tiers.compress_turn.load(Ordering::Relaxed);
-            let backoff = tiers.backoff.lock();
-            for entry in stream.store().table().snapshot() {
-                let id = entry.meta.segment_id;
-                let is_new = entry.is_hot()
-                    && entry.sealed_info().is_some()
-                    && entry.damage.is_none()
-                    && entry.copies().compressed().is_none();
-                if is_new && !leaving.contains(&(at, id)) && backoff.is_due(&id, now_ms) {
-                    in_turn.push(((rank, last_turn, at), Job::compress(stream, tiers, id)));
-                    rank += 1;
-                }
-            }
-        }
-        in_turn.sort_by_key(|(turn, _)| *turn);
-        jobs.extend(in_turn.into_iter().map(|(_, job)| job));
-    }
-
-    /// Whether the segment that is being written waits too long to be archived.
-    fn is_stale(&self, stream: &Stream) -> bool {
-        let limit_ms = self.config.archive_after_ms;
-        let since_ms = stream.written_since_ms();
-        limit_ms > 0
-            && since_ms.is_some_and(|since| self.now_ms() >= since.saturating_add(limit_ms))
-    }
-
-    /// When the next move is due after this time, if nobody rings; `None`: never.
-    pub(super) fn next_move_ms(&self, now_ms: u64) -> Option<u64> {
-        let failed = self.live().into_iter().filter_map(|t| t.backoff.lock().next_due_ms(now_ms));
-        let mut due: Vec<u64> = failed.collect();
-        // Nobody rings when a segment gets its first record: looked at a few times.
-        let limit_ms = self.config.archive_after_ms;
-        if self.cold.is_some() && limit_ms > 0 && !self.streams.lock().is_empty() {
-            due.push(now_ms.saturating_add(limit_ms / 4));
-        }
-        if self.is_held_back.load(Ordering::Relaxed) {
-            due.push(now_ms.saturating_add(HELD_PAUSE_MS));
-        }
-        due.into_iter().min()
-    }
-
-    /// What should be moved now.
-    #[cfg(test)]
-    pub(crate) fn plan(&self) -> Vec<Job> {
-        self.plan_moves(self.now_ms())
-    }
-
-    /// Everything that is due, on this thread, until nothing is. For simulations, and
-    /// for whoever wants to wait for it.
-    #[cfg(test)]
-    pub(crate) fn settle(&self) {
-        loop {
-            let jobs = self.plan();
-            if jobs.is_empty() {
-                return;
-            }
-            jobs.into_iter().for_each(Job::run);
-        }
     }
 }

@@ -1,51 +1,29 @@
 //! When the next segment is scrubbed, and what a scrub means for the tiers.
 
-use std::sync::Arc;
-
 use super::activation::Priority;
-use super::archive::upload_now;
-use super::coordinator::Coordinator;
-use super::jobs::Job;
+use super::plan::{Plan, State};
+use super::run::run;
 use super::stream::StreamTiers;
-use crate::check::{ScrubCounters, ScrubHost, ScrubState, scrub_next};
+use super::task::Task;
+use crate::check::{ScrubCounters, ScrubHost, ScrubState};
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::write::Stream;
 
-/// The next segment of a scrub; it holds the stream for as long as it runs.
-#[derive(Debug)]
-pub(crate) struct ScrubJob {
-    stream: Arc<Stream>,
-    tiers: Arc<StreamTiers>,
-}
-
-impl ScrubJob {
-    pub(crate) fn run(self) {
-        let bytes_per_second = self.tiers.coordinator.config().scrub_bytes_per_second;
-        scrub_next(&self.stream, &*self.tiers, bytes_per_second);
+/// The next step of every scrub, the one that waits longest first.
+pub(super) fn plan_scrub(state: State<'_>) -> Plan<'_> {
+    let mut plan = Plan::new(state);
+    let interval_ms = state.config.scrub_interval_ms;
+    if interval_ms == 0 {
+        return plan;
     }
-}
-
-impl Coordinator {
-    /// A step of a scrub that is due at this time, the one that waits longest first.
-    pub(super) fn plan_scrub(&self, now_ms: u64) -> Option<ScrubJob> {
-        let interval_ms = self.config().scrub_interval_ms;
-        if interval_ms == 0 {
-            return None;
-        }
-        let due = self.open_streams().into_iter().filter_map(|(stream, tiers)| {
-            let due_ms = tiers.scrub.due_ms(now_ms, interval_ms);
-            (due_ms <= now_ms).then_some((due_ms, ScrubJob { stream, tiers }))
-        });
-        due.min_by_key(|(due_ms, _)| *due_ms).map(|(_, job)| job)
+    let tiers = state.streams.iter().map(|(_, tiers)| tiers).enumerate();
+    let scrubs = tiers.map(|(at, tiers)| (tiers.scrub.due_ms(state.now_ms, interval_ms), at));
+    let mut scrubs: Vec<(u64, usize)> = scrubs.collect();
+    scrubs.sort_unstable();
+    for (due_ms, at) in scrubs {
+        plan.add(at, Task::Scrub, due_ms);
     }
-
-    /// When the next scrub is due after this time, if no stream is opened; `None`: never.
-    pub(super) fn next_scrub_ms(&self, now_ms: u64) -> Option<u64> {
-        let interval_ms = self.config().scrub_interval_ms;
-        let streams = self.open_streams();
-        streams.iter().map(|(_, tiers)| tiers.scrub.due_ms(now_ms, interval_ms)).min()
-    }
+    plan
 }
 
 impl ScrubHost for StreamTiers {
@@ -59,12 +37,12 @@ impl ScrubHost for StreamTiers {
 
     fn compress(&self, segment_id: SegmentId) -> Result<()> {
         let stream = self.stream().ok_or(AofError::Closed)?;
-        Job::compress_now(&stream, self, segment_id).map(drop)
+        run(&stream, self, Task::Compress(segment_id)).map(drop)
     }
 
     fn upload(&self, segment_id: SegmentId) -> Result<()> {
         let stream = self.stream().ok_or(AofError::Closed)?;
-        upload_now(&stream, self, segment_id).map(drop)
+        run(&stream, self, Task::Upload(segment_id)).map(drop)
     }
 
     fn prefetch(&self, segment_id: SegmentId) {

@@ -2,13 +2,14 @@
 
 mod prometheus;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::archive::uploads_pending;
 use super::stream::StreamTiers;
 use crate::check::ScrubCounters;
 use crate::object::{Capabilities, ObjectMetrics};
+use crate::store::SegmentEntry;
 use crate::write::Stream;
 
 /// Counters of one stream.
@@ -238,4 +239,13 @@ impl TierStatus {
             ..ColdStatus::default()
         })
     }
+}
+
+/// How many sealed segments are not in the object store.
+fn uploads_pending(stream: &Stream) -> u64 {
+    let entries = stream.store().table().snapshot();
+    let is_waiting = |entry: &&Arc<SegmentEntry>| {
+        entry.sealed_info().is_some() && entry.damage.is_none() && entry.copies().cold.is_none()
+    };
+    entries.iter().filter(is_waiting).count() as u64
 }

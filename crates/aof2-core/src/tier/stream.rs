@@ -1,26 +1,24 @@
 //! The tiers of one stream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::activation::{Activation, PendingActivationQueue, Priority};
-use super::archive::ColdTask;
-use super::backoff::Backoff;
+use super::activation::{PendingActivationQueue, Priority};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
-use super::lanes::Lane;
-use super::outage;
+use super::outcome::Backoff;
 use super::status::{TierCounters, TierStatus};
+use super::task::{Lane, Task};
 use crate::check::ScrubState;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::io::{Clock, Storage};
 use crate::read::Comeback;
-use crate::store::{ColdStore, SegmentEntry};
+use crate::store::ColdStore;
 use crate::write::{AofConfig, Stream, Tiers};
 
 /// How long a scan waits for a segment. Longer than a large one takes from a slow
@@ -34,26 +32,23 @@ pub(crate) struct StreamTiers {
     stream: OnceLock<Weak<Stream>>,
     /// The stream's own limit, besides that of all streams of the manager.
     pub(super) hot_bytes: Option<u64>,
-    /// Bytes in the hot tier, less prepared segments: exact after every look of the
-    /// coordinator, and kept up in between.
+    /// Bytes in the hot tier, less prepared segments: counted before every plan, and kept
+    /// up in between.
     pub(super) used: AtomicU64,
     /// Those of them that could leave it.
     pub(super) evictable: AtomicU64,
     /// What a writer that was refused asked for.
     pub(super) wanted: AtomicU64,
     pub(super) activations: Mutex<PendingActivationQueue>,
-    pub(super) backoff: Mutex<Backoff<SegmentId>>,
+    pub(super) backoff: Mutex<Backoff>,
+    /// Tasks that somebody has taken.
+    pub(super) running: Mutex<BTreeSet<Task>>,
     pub(super) counters: TierCounters,
     pub(super) scrub: ScrubState,
     /// When its segments were compressed for the object store last, and when something was
     /// done there: see [`Coordinator::had_turn`].
     pub(super) compress_turn: AtomicU64,
     pub(super) cold_turn: AtomicU64,
-    pub(super) cold_backoff: Mutex<Backoff<ColdTask>>,
-    /// What is being done with the object store.
-    pub(super) cold_running: Mutex<BTreeSet<ColdTask>>,
-    /// The last failure of each kind of work with the object store that still fails.
-    cold_errors: Mutex<BTreeMap<ColdTask, String>>,
 }
 
 impl StreamTiers {
@@ -68,13 +63,11 @@ impl StreamTiers {
             wanted: AtomicU64::new(0),
             activations: Mutex::default(),
             backoff: Mutex::new(backoff),
+            running: Mutex::default(),
             counters: TierCounters::default(),
             scrub: ScrubState::default(),
             compress_turn: AtomicU64::new(0),
             cold_turn: AtomicU64::new(0),
-            cold_backoff: Mutex::new(Backoff::new(config.retry_ms, config.retry_ms_max)),
-            cold_running: Mutex::default(),
-            cold_errors: Mutex::default(),
             coordinator,
         });
         tiers.coordinator.add(&tiers);
@@ -105,28 +98,8 @@ impl StreamTiers {
         }
         let interval_ms = self.coordinator.config().scrub_interval_ms;
         self.scrub.resume(stream, self.coordinator.now_ms(), interval_ms);
-        self.coordinator.ring_lane(Lane::Scrub);
+        self.coordinator.notify_lane(Lane::Scrub);
         self.notify();
-    }
-
-    pub(super) fn set_cold_error(&self, task: ColdTask, error: Option<String>) {
-        let mut errors = self.cold_errors.lock();
-        match error {
-            Some(error) => errors.insert(task, error),
-            None => errors.remove(&task),
-        };
-    }
-
-    /// Why the object store does not get what it should, if so.
-    pub(super) fn cold_error(&self) -> Option<String> {
-        let cold = self.coordinator.cold();
-        let outage = cold.and_then(|cold| Some((cold.outage()?, cold.probe_ms())));
-        match outage {
-            Some((outage, probe_ms)) => {
-                Some(outage::describe(&outage, probe_ms, self.coordinator.now_ms()))
-            }
-            None => self.cold_errors.lock().values().next().cloned(),
-        }
     }
 
     /// The stream, while it is open.
@@ -146,61 +119,7 @@ impl StreamTiers {
         self.measure(stream);
         stream.room_changed();
         // There may be something to upload, or to remove because it was.
-        self.coordinator.ring_lane(Lane::Cold);
-    }
-
-    /// Asks for a segment to come back to the hot tier.
-    pub(crate) fn ask(&self, segment_id: SegmentId, priority: Priority) -> Result<Arc<Activation>> {
-        let stream = self.stream().ok_or(AofError::Closed)?;
-        let entry = stream.store().sealed_entry(segment_id)?;
-        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        let limit = self.hot_bytes.unwrap_or(u64::MAX).min(self.coordinator.config().hot_bytes);
-        if bytes > limit && !entry.is_hot() {
-            let reason = format!("segment {segment_id} has {bytes} bytes, the limit is {limit}");
-            return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
-        }
-        let max = self.coordinator.config().activations_max;
-        let asked = self.activations.lock().ask(segment_id, priority, max);
-        self.notify();
-        asked
-    }
-
-    /// Whether a segment can come back without another leaving, after those that were
-    /// asked for before.
-    fn has_room_for(&self, segment_id: SegmentId) -> bool {
-        let Some(stream) = self.stream() else { return false };
-        let Ok(entry) = stream.store().sealed_entry(segment_id) else { return false };
-        let bytes = entry.sealed_info().map_or(0, |info| u64::from(info.durable_bytes));
-        let fits = |used: u64, limit: u64| used.saturating_add(bytes) <= limit;
-        let own = self.hot_bytes.is_none_or(|limit| fits(self.used_soon(), limit));
-        own && fits(self.coordinator.used_soon(), self.coordinator.config().hot_bytes)
-    }
-
-    /// Bytes in the hot tier once everything that was asked for is back.
-    pub(super) fn used_soon(&self) -> u64 {
-        // Before those in use are counted, and whether it is back or not: what arrives now
-        // is then counted twice, not never.
-        let asked = self.activations.lock().in_order();
-        let Some(stream) = self.stream() else { return 0 };
-        let asked = asked.into_iter().filter_map(|id| stream.store().sealed_entry(id).ok());
-        let bytes_of =
-            |entry: Arc<SegmentEntry>| Some(u64::from(entry.sealed_info()?.durable_bytes));
-        asked.filter_map(bytes_of).sum::<u64>() + self.used.load(Ordering::Acquire)
-    }
-
-    /// A segment is not what it was when its moves failed: they are tried again.
-    pub(crate) fn forget_failures(&self, segment_id: SegmentId) {
-        self.backoff.lock().succeed(&segment_id);
-        let tasks = [ColdTask::Upload, ColdTask::Verify, ColdTask::DropWarm];
-        for task in tasks.map(|task| task(segment_id)) {
-            self.cold_backoff.lock().succeed(&task);
-            self.set_cold_error(task, None);
-        }
-    }
-
-    /// Something may be done that could not before.
-    pub(super) fn ring_again(&self) {
-        self.coordinator.ring();
+        self.coordinator.notify_lane(Lane::Cold);
     }
 
     pub(crate) fn status(&self) -> TierStatus {
@@ -261,7 +180,7 @@ impl Tiers for StreamTiers {
     }
 
     fn notify(&self) {
-        self.coordinator.ring();
+        self.coordinator.notify();
     }
 
     /// Nobody must wait for what will not happen.

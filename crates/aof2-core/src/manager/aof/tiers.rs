@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Aof;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::tier::{Job, Priority, StreamTiers, TierStatus, upload_through};
+use crate::tier::{Priority, StreamTiers, Task, TierStatus};
 
 fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
@@ -48,10 +48,8 @@ impl Aof {
     /// tier holds it. Returns the bytes of records whose file is gone; 0 if there was
     /// none.
     pub fn evict(&self, segment_id: u64) -> Result<u64> {
-        let (stream, tiers) = (self.stream(), self.stream_tiers()?);
-        let evicted = Job::evict_now(stream, tiers, SegmentId::from_u64(segment_id));
-        tiers.moved(stream);
-        evicted
+        let task = Task::Evict(SegmentId::from_u64(segment_id));
+        self.stream_tiers()?.run_now(self.stream(), task)
     }
 
     /// Brings a segment back to the hot tier and returns its bytes once it is there; 0
@@ -74,10 +72,7 @@ impl Aof {
     pub fn upload(&self, segment_id: u64) -> Result<u64> {
         let tiers = self.stream_tiers()?;
         self.stream().store().cold().require_tier()?;
-        let id = SegmentId::from_u64(segment_id);
-        let uploaded = upload_through(self.stream(), tiers, id);
-        tiers.moved(self.stream());
-        uploaded
+        tiers.upload_through(self.stream(), SegmentId::from_u64(segment_id))
     }
 
     /// Keeps a segment in the hot tier, bringing it back if need be, until it is

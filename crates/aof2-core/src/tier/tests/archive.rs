@@ -125,7 +125,7 @@ fn check_outcome(
         world.step(rng, &mut promise).map_err(|e| format!("afterwards: {e}"))?;
         world.note(&mut promise);
     }
-    world.settle()?;
+    world.archive_all()?;
     world.note(&mut promise);
     let end = world.stream.appended().count();
     world.check(&mut promise, end)?;
@@ -155,7 +155,7 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket).unwrap();
     let (mut rng, mut promise) = (Rng::with_seed(11), Promise::default());
-    let mut settled = 0;
+    let mut idle = 0;
     for step in 0..3_000 {
         if step % 300 == 100 {
             bucket.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Throttled)));
@@ -167,15 +167,15 @@ fn local_budgets_hold_whenever_the_bucket_answers() {
         world.note(&mut promise);
         if rng.u64(..10) == 0 && step % 300 < 100 {
             sim.clock().advance_ms(100);
-            world.coordinator.settle();
-            world.coordinator.settle_cold();
+            world.coordinator.run_until_idle();
+            world.coordinator.run_cold_until_idle();
             let status = world.tiers.status();
             assert!(status.hot_bytes <= 4 * SEGMENT, "step {step}: {status:?}");
             assert!(status.warm_bytes <= 2 << 10, "step {step}: {status:?}");
-            settled += 1;
+            idle += 1;
         }
     }
-    assert!(settled > 50);
+    assert!(idle > 50);
     let status = world.tiers.status();
     assert!(status.metrics.warm_evictions > 50, "{status:?}");
     assert!(status.cold.unwrap().requests.outages > 5);
@@ -218,8 +218,8 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
             continue;
         }
         sim.clock().advance_ms(100);
-        world.coordinator.settle();
-        world.coordinator.settle_cold();
+        world.coordinator.run_until_idle();
+        world.coordinator.run_cold_until_idle();
         let status = world.tiers.status();
         let waiting = status.cold.map_or(0, |cold| cold.uploads_pending);
         assert_eq!(waiting, 0, "seed {seed}: {:?}", world.tiers.status());
@@ -250,7 +250,7 @@ fn the_last_copy_stays_in_every_tier() {
     stream.store().apply(&Change::Compress(id)).unwrap();
     stream.store().apply(&Change::Evict(id, Residency::Hot)).unwrap();
     refused(stream.store().apply(&Change::Evict(id, Residency::Warm)));
-    world.coordinator.settle_cold();
+    world.coordinator.run_cold_until_idle();
     let entry = stream.store().sealed_entry(id).unwrap();
     assert!(entry.copies().cold.is_some());
     stream.store().apply(&Change::Evict(id, Residency::Warm)).unwrap();
@@ -281,7 +281,7 @@ fn a_log_that_lost_its_cold_directory_goes_on_behind_what_is_archived() {
     let world = open(&sim, &bucket).unwrap();
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     let store = world.stream.store();
     let sealed = store.table().snapshot().into_iter().filter(|e| e.sealed_info().is_some());
     for id in sealed.map(|entry| entry.meta.segment_id) {
@@ -317,7 +317,7 @@ pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     }
     let key = stream.store().cold_key(&stream.store().sealed_entry(id).unwrap()).unwrap();
     assert!(bucket.remove(&key));
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
     world.is_tidy().unwrap();
@@ -333,7 +333,7 @@ fn a_copy_that_is_fetched_is_the_object_byte_for_byte() {
     let world = open(&sim, &bucket).unwrap();
     let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
     seal_two(&world, &mut Promise::default());
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     let entry = store.sealed_entry(id).unwrap();
     let key = store.cold_key(&entry).unwrap();
     store.apply(&Change::Evict(id, Residency::Warm)).unwrap();
@@ -358,7 +358,7 @@ fn an_object_stays_archived_though_its_segment_is_compressed_again() {
         let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
         let mut promise = Promise::default();
         seal_two(&world, &mut promise);
-        world.settle().unwrap();
+        world.archive_all().unwrap();
         let entry = store.sealed_entry(id).unwrap();
         let key = store.cold_key(&entry).unwrap();
         for tier in [Residency::Hot, Residency::Warm] {
@@ -386,7 +386,7 @@ fn an_archived_log_is_opened_without_its_bucket() {
     let world = open(&sim, &bucket).unwrap();
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     let disk = sim.image().materialize(0, &CrashOptions::default());
     let away = bucket.image();
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
@@ -409,7 +409,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let (stream, id) = (&world.stream, SegmentId::from_u64(0));
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     stream.store().apply(&Change::Hydrate(id)).unwrap();
     let entry = stream.store().sealed_entry(id).unwrap();
     stream.store().apply(&Change::Forget(id)).unwrap();
@@ -435,7 +435,7 @@ fn an_object_whose_segment_went_before_it_was_known_is_deleted() {
     let disk = sim.image().materialize(0, &CrashOptions::default());
     let bucket = bucket.image();
     let world = open(&disk, &bucket).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     assert_eq!(of_segment(&bucket), 0);
     let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
@@ -454,7 +454,7 @@ fn segments_that_come_back_leave_no_hole() {
     let mut promise = Promise::default();
     for sealed in 1..4 {
         world.append(&mut Rng::with_seed(sealed), &mut promise).unwrap();
-        world.settle().unwrap();
+        world.archive_all().unwrap();
     }
     stream.store().apply(&Change::Hydrate(id)).unwrap();
     stream.store().apply(&Change::Forget(id)).unwrap();
@@ -478,7 +478,7 @@ fn segments_that_come_back_leave_no_hole() {
     let world = open(&disk, &bucket).unwrap();
     let end = world.stream.durable().count();
     world.check(&mut promise.clone(), end).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     world.is_tidy().unwrap();
     world.check(&mut promise, end).unwrap();
 }
@@ -492,7 +492,7 @@ pub(super) fn a_delete_is_durable_before_its_object_goes() {
     let world = open(&sim, &bucket).unwrap();
     let mut promise = Promise::default();
     seal_two(&world, &mut promise);
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     promise.trimmed = world.stream.store().table().first().unwrap().end_offset().unwrap();
     let before_offset = Some(promise.trimmed);
     let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
@@ -509,6 +509,6 @@ pub(super) fn a_delete_is_durable_before_its_object_goes() {
     away.clear_faults();
     let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     assert_eq!(world.missing_objects(), Vec::<String>::new());
 }

@@ -13,11 +13,10 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::store::Change;
 use crate::store::SegmentEntry;
-use crate::tier::archive::{ColdJob, upload_through};
 use crate::tier::config::TierConfig;
 use crate::tier::coordinator::Coordinator;
-use crate::tier::lanes::Lane;
 use crate::tier::stream::StreamTiers;
+use crate::tier::task::{Job, Lane, Task};
 use crate::write::{AofConfig, Stream};
 use crate::write::{AppendOptions, RetentionPolicy};
 
@@ -74,7 +73,7 @@ impl Machine {
         for at in 0..self.streams.len() {
             (0..count).for_each(|_| self.seal_one(at));
         }
-        self.coordinator.settle();
+        self.coordinator.run_until_idle();
     }
 
     /// Gives a stream one more sealed segment.
@@ -95,9 +94,9 @@ impl Machine {
     }
 
     fn pause(&self, lane: Lane) -> Option<Duration> {
-        let look = self.coordinator.look(lane);
-        assert!(look.jobs.is_empty(), "{:?}", look.jobs);
-        look.pause
+        let due = self.coordinator.due(lane);
+        assert!(due.jobs.is_empty(), "{:?}", due.jobs);
+        due.pause
     }
 }
 
@@ -105,7 +104,7 @@ impl Machine {
 #[test]
 fn every_stream_gets_its_turn() {
     let machine = Machine::new(&["a", "b", "c"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(6);
     // One job after the other, each from a new plan.
     while let Some(job) = machine.coordinator.plan_cold().into_iter().next() {
@@ -121,7 +120,7 @@ fn every_stream_gets_its_turn() {
 #[test]
 fn a_look_that_starts_nothing_costs_nobody_his_turn() {
     let machine = Machine::new(&["a", "b"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(6);
     for _ in 0..6 {
         drop(machine.coordinator.plan_cold());
@@ -147,7 +146,7 @@ fn the_segments_of_every_stream_are_compressed_in_turn() {
 #[test]
 fn room_is_made_before_the_next_upload() {
     let machine = Machine::new(&["a", "b"], |config| config.warm_bytes = Some(1));
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(5);
     let warm = || machine.streams.iter().map(|(_, tiers)| tiers.status().warm_segments).sum();
     let stored = || machine.stored(0) + machine.stored(1);
@@ -166,7 +165,7 @@ fn room_is_made_before_the_next_upload() {
 #[test]
 fn what_is_being_done_is_not_done_twice() {
     let machine = Machine::new(&["a"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(2);
     // One upload of a stream at a time, and a look at the next file.
     let running = machine.coordinator.plan_cold();
@@ -180,11 +179,11 @@ fn what_is_being_done_is_not_done_twice() {
 #[test]
 fn what_was_verified_ahead_is_what_is_uploaded() {
     let machine = Machine::new(&["a"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(2);
     let jobs = machine.coordinator.plan_cold();
     assert_eq!(jobs.len(), 2);
-    jobs.into_iter().for_each(ColdJob::run);
+    jobs.into_iter().for_each(Job::run);
     let (stream, tiers) = &machine.streams[0];
     let entry = stream.store().table().snapshot().into_iter().nth(1).unwrap();
     assert!(stream.store().is_verified_ahead(entry.meta.segment_id) && machine.stored(0) == 1);
@@ -192,7 +191,7 @@ fn what_was_verified_ahead_is_what_is_uploaded() {
     let file = machine.sim.open(&path, OpenMode::ReadWrite).unwrap();
     file.write_all_at(&[0x55; 8], 40).unwrap();
     for _ in 0..10 {
-        machine.coordinator.settle_cold();
+        machine.coordinator.run_cold_until_idle();
         machine.sim.clock().advance_ms(RETRY_MS);
     }
     assert_eq!(machine.stored(0), 1, "damaged bytes became the archive");
@@ -207,23 +206,23 @@ fn an_upload_by_hand_takes_those_before_it_along() {
     machine.seal_segments(4);
     let (stream, tiers) = &machine.streams[0];
     let id = stream.store().table().snapshot()[2].meta.segment_id;
-    let uploaded = upload_through(stream, tiers, id).unwrap();
+    let uploaded = tiers.upload_through(stream, id).unwrap();
     assert!(uploaded > 0);
     let has_cold = |entry: &Arc<SegmentEntry>| entry.copies().cold.is_some();
     let archived: Vec<bool> =
         stream.store().table().snapshot().iter().take(4).map(has_cold).collect();
     assert_eq!(archived, [true, true, true, false]);
     assert!(machine.bucket.objects().keys().any(|key| key.ends_with("/stream")));
-    assert_eq!(upload_through(stream, tiers, id).unwrap(), 0);
+    assert_eq!(tiers.upload_through(stream, id).unwrap(), 0);
 }
 
 /// What failed is looked at when its time comes, not all the time.
 #[test]
 fn a_failed_request_is_waited_for() {
     let machine = Machine::new(&["a"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(3);
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     assert_eq!(machine.pause(Lane::Cold), None);
     let refuse = |call: &crate::object::sim::BucketCall<'_>| {
         let fault = BucketFault::Before(ObjectErrorKind::Unavailable);
@@ -234,14 +233,14 @@ fn a_failed_request_is_waited_for() {
     stream.flush_in_background().unwrap();
     let policy = RetentionPolicy { before_offset: Some(1), ..RetentionPolicy::default() };
     stream.apply_retention(&policy).unwrap();
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.sim.clock().advance_ms(RETRY_MS / 4);
     let pause = machine.pause(Lane::Cold).unwrap();
     assert_eq!(pause, Duration::from_millis(RETRY_MS - RETRY_MS / 4));
     machine.bucket.clear_faults();
     machine.sim.clock().advance_ms(RETRY_MS);
     let before = machine.bucket.calls();
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     assert_eq!((machine.pause(Lane::Cold), machine.stored(0)), (None, 2));
     assert_eq!(machine.bucket.calls() - before, 1, "deleted once");
 }
@@ -251,9 +250,9 @@ fn a_failed_request_is_waited_for() {
 #[test]
 fn a_key_is_never_used_twice() {
     let machine = Machine::new(&["a"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(1);
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     let (stream, tiers) = &machine.streams[0];
     for epoch in 0..3 {
         let entry = stream.store().table().first().unwrap();
@@ -275,13 +274,13 @@ fn a_key_is_never_used_twice() {
 fn an_object_of_another_prefix_is_left_alone() {
     let machine = Machine::new(&["a"], |_| {});
     machine.seal_segments(1);
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     let (stream, _) = &machine.streams[0];
     let entry = stream.store().table().first().unwrap();
     let key = stream.store().cold_key(&entry).unwrap().replace("logs/", "elsewhere/");
     stream.store().queue_delete(entry.meta.segment_id, &key).unwrap();
     let before = machine.bucket.calls();
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     assert_eq!((machine.bucket.calls(), machine.stored(0)), (before, 1));
 }
 
@@ -289,32 +288,59 @@ fn an_object_of_another_prefix_is_left_alone() {
 #[test]
 fn a_failed_move_of_a_segment_that_is_gone_is_forgotten() {
     let machine = Machine::new(&["a"], |_| {});
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(2);
     let (stream, tiers) = &machine.streams[0];
-    tiers.backoff.lock().fail(crate::format::SegmentId::from_u64(0), machine.coordinator.now_ms());
+    let task = Task::Compress(crate::format::SegmentId::from_u64(0));
+    tiers.backoff.lock().fail(task, machine.coordinator.now_ms(), u64::MAX);
     assert_eq!(machine.pause(Lane::Moves), Some(Duration::from_millis(RETRY_MS)));
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     let policy = RetentionPolicy { before_offset: Some(1), ..RetentionPolicy::default() };
     stream.apply_retention(&policy).unwrap();
     machine.sim.clock().advance_ms(2 * RETRY_MS);
     assert_eq!(machine.pause(Lane::Moves), None);
 }
 
+/// What a lane runs is not planned again, in the lane of moves either.
+#[test]
+fn a_move_that_is_being_made_is_not_made_twice() {
+    let machine = Machine::new(&["a"], |_| {});
+    machine.seal_one(0);
+    let running = machine.coordinator.plan();
+    assert_eq!(running.len(), 1, "{running:?}");
+    assert!(machine.coordinator.plan().is_empty());
+    drop(running);
+    assert_eq!(machine.coordinator.plan().len(), 1);
+}
+
+/// A log that cannot seal, as on a full disk, must not be asked to all the time.
+#[test]
+fn a_seal_that_failed_waits_like_everything_else() {
+    let machine = Machine::new(&["a"], |config| config.archive_after_ms = 4 * RETRY_MS);
+    let (stream, tiers) = &machine.streams[0];
+    stream.append_now(b"slow", &AppendOptions::default()).unwrap();
+    machine.sim.clock().advance_ms(4 * RETRY_MS);
+    assert_eq!(machine.coordinator.plan().len(), 1);
+    tiers.backoff.lock().fail(Task::Seal, machine.coordinator.now_ms(), u64::MAX);
+    assert_eq!(machine.pause(Lane::Moves), Some(Duration::from_millis(RETRY_MS)));
+    machine.sim.clock().advance_ms(RETRY_MS);
+    assert_eq!(machine.coordinator.plan().len(), 1);
+}
+
 /// A compressed file that must stay for a while is dropped when that is over, though
-/// nobody rings.
+/// nobody notifies the lane.
 #[test]
 fn compressed_files_leave_when_their_time_is_over() {
     let machine = Machine::new(&["a"], |config| {
         config.warm_bytes = Some(1);
         config.warm_min_ms = 5_000;
     });
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     machine.seal_segments(1);
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     assert_eq!(machine.pause(Lane::Cold), Some(Duration::from_millis(5_000)));
     machine.sim.clock().advance_ms(5_000);
-    machine.coordinator.settle_cold();
+    machine.coordinator.run_cold_until_idle();
     assert_eq!(machine.streams[0].1.status().warm_segments, 0);
 }
 
@@ -323,8 +349,8 @@ fn compressed_files_leave_when_their_time_is_over() {
 fn an_idle_manager_asks_nothing() {
     let machine = Machine::new(&["a", "b"], |config| config.archive_after_ms = 300_000);
     machine.seal_segments(2);
-    machine.coordinator.settle_cold();
-    machine.coordinator.settle();
+    machine.coordinator.run_cold_until_idle();
+    machine.coordinator.run_until_idle();
     let before = machine.bucket.calls();
     let end_ms = machine.coordinator.now_ms() + 24 * 3_600_000;
     let mut looks = 0;

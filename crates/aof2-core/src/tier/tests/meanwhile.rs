@@ -180,7 +180,7 @@ pub(super) fn explore(seed: u64) -> Result<(), String> {
             return Err(format!("the manifest disagrees with the files: {found:?}"));
         }
     }
-    scene.world.settle()?;
+    scene.world.archive_all()?;
     let end = scene.world.stream.appended().count();
     let mut promise = scene.promise.lock();
     scene.world.check(&mut promise, end)?;

@@ -19,6 +19,7 @@ use super::activation::Priority;
 use super::config::{AdmissionPolicy, TierConfig};
 use super::coordinator::Coordinator;
 use super::stream::StreamTiers;
+use super::task::{Job, Lane};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::Storage;
@@ -29,6 +30,39 @@ use crate::write::{AppendOptions, FlushConfig};
 const SEGMENT: u64 = 64 << 10;
 const HOT_BYTES: u64 = 10 * SEGMENT;
 const OWN_BYTES: u64 = 4 * SEGMENT;
+
+impl Coordinator {
+    /// What is due between the local tiers, most urgent first.
+    fn plan(&self) -> Vec<Job> {
+        self.due(Lane::Moves).jobs
+    }
+
+    /// What is due with the object store, most urgent first.
+    fn plan_cold(&self) -> Vec<Job> {
+        self.due(Lane::Cold).jobs
+    }
+
+    /// Everything that is due between the local tiers, on this thread, until nothing is.
+    fn run_until_idle(&self) {
+        self.run_lane_until_idle(Lane::Moves);
+    }
+
+    /// The same with the object store.
+    fn run_cold_until_idle(&self) {
+        self.run_lane_until_idle(Lane::Cold);
+    }
+
+    fn run_lane_until_idle(&self, lane: Lane) {
+        for _ in 0..10_000 {
+            let jobs = self.due(lane).jobs;
+            if jobs.is_empty() {
+                return;
+            }
+            jobs.into_iter().for_each(Job::run);
+        }
+        panic!("{lane:?} is never done");
+    }
+}
 
 struct Load {
     stream: Arc<Stream>,
@@ -122,7 +156,7 @@ fn budgets_hold_at_every_step_of_a_long_day() {
                 }
             }
             17 => sim.clock().advance_ms(20_000),
-            _ => coordinator.settle(),
+            _ => coordinator.run_until_idle(),
         }
         let mut total = 0;
         for load in &loads {

@@ -9,8 +9,7 @@ use crate::object::sim::BucketFault;
 use crate::object::{ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::tier::activation::Priority;
 use crate::tier::config::TierConfig;
-use crate::tier::jobs::Job;
-use crate::tier::lanes::Lane;
+use crate::tier::task::{Lane, Task};
 
 const LOGS: [&str; 4] = ["a", "b", "c", "d"];
 const PROBE_MS: u64 = 1_000;
@@ -41,16 +40,16 @@ fn live(machine: &Machine, ms: u64) {
     let coordinator = &machine.coordinator;
     let end_ms = coordinator.now_ms() + ms;
     loop {
-        let look = coordinator.look(Lane::Cold);
+        let due = coordinator.due(Lane::Cold);
         let left_ms = end_ms.saturating_sub(coordinator.now_ms());
-        if look.jobs.is_empty() && left_ms == 0 {
+        if due.jobs.is_empty() && left_ms == 0 {
             return;
         }
-        if look.jobs.is_empty() {
-            let pause_ms = look.pause.map_or(left_ms, |pause| pause.as_millis() as u64);
+        if due.jobs.is_empty() {
+            let pause_ms = due.pause.map_or(left_ms, |pause| pause.as_millis() as u64);
             machine.sim.clock().advance_ms(pause_ms.min(left_ms));
         }
-        look.jobs.into_iter().take(coordinator.at_once(Lane::Cold)).for_each(|work| work.run());
+        due.jobs.into_iter().take(coordinator.at_once(Lane::Cold)).for_each(|job| job.run());
     }
 }
 
@@ -159,7 +158,7 @@ fn an_outage_is_told_by_every_log_until_it_is_over() {
     go_away(&machine);
     // One log has something to archive, another one nothing.
     machine.seal_one(0);
-    machine.coordinator.settle();
+    machine.coordinator.run_until_idle();
     live(&machine, 90_000);
     let cold = |at: usize| machine.streams[at].1.status().cold.unwrap();
     for status in [cold(0), cold(3)] {
@@ -205,17 +204,17 @@ fn what_could_not_be_fetched_is_fetched_when_the_store_is_back() {
     live(&machine, 1_000);
     let (stream, tiers) = &machine.streams[0];
     let id = stream.store().table().first().unwrap().meta.segment_id;
-    Job::evict_now(stream, tiers, id).unwrap();
+    tiers.run_now(stream, Task::Evict(id)).unwrap();
     let entry = stream.store().table().first().unwrap();
     assert!(!entry.is_hot() && entry.copies().warm.is_none());
     go_away(&machine);
     for _ in 0..8 {
         tiers.ask(id, Priority::Wanted).unwrap();
-        machine.coordinator.settle();
+        machine.coordinator.run_until_idle();
     }
     machine.bucket.clear_faults();
     machine.sim.clock().advance_ms(PROBE_MS);
     tiers.ask(id, Priority::Wanted).unwrap();
-    machine.coordinator.settle();
+    machine.coordinator.run_until_idle();
     assert!(stream.store().table().first().unwrap().is_hot());
 }

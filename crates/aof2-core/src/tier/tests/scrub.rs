@@ -25,6 +25,7 @@ use crate::segment::{Artifact, FileSource};
 use crate::store::Change;
 use crate::store::{Residency, SealedInfo, SegmentEntry};
 use crate::tier::config::TierConfig;
+use crate::tier::task::Lane;
 
 /// Room for everything, or, if it is tight, for nothing that another tier holds.
 fn open(sim: &SimStorage, bucket: &SimBucket, is_tight: bool) -> Result<World, AofError> {
@@ -46,14 +47,14 @@ impl World {
     fn scrub_in_background(&self) {
         self.sim.clock().advance_ms(10);
         for _ in 0..=self.stream.store().table().len() {
-            let now_ms = self.coordinator.now_ms();
-            let Some(job) = self.coordinator.plan_scrub(now_ms) else { return };
+            let mut jobs = self.coordinator.due(Lane::Scrub).jobs.into_iter();
+            let Some(job) = jobs.next() else { return };
             job.run();
         }
     }
 
     /// One turn of everything else that the background does.
-    fn tend(&self) {
+    fn run_the_rest(&self) {
         self.sim.clock().advance_ms(20);
         self.coordinator.plan().into_iter().for_each(|job| job.run());
         self.coordinator.plan_cold().into_iter().for_each(|job| job.run());
@@ -149,8 +150,8 @@ impl Subject {
             world.stream.finalize_step().map_err(|e| e.to_string())?;
             if world.sealed().len() <= archived_count {
                 sim.clock().advance_ms(20);
-                world.coordinator.settle();
-                world.coordinator.settle_cold();
+                world.coordinator.run_until_idle();
+                world.coordinator.run_cold_until_idle();
             }
         }
         for entry in world.sealed() {
@@ -301,7 +302,7 @@ fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
     // The tiers may come first, and meet the damage before it is known.
     for _ in 0..rng.u64(..3) {
         if !world.is_dead() {
-            world.tend();
+            world.run_the_rest();
             world.ask_back(rng);
         }
     }
@@ -315,7 +316,7 @@ fn scrub_until_cut(world: &World, rng: &mut Rng) -> Result<(), String> {
     }
     for _ in 0..3 {
         if !world.is_dead() {
-            world.tend();
+            world.run_the_rest();
         }
     }
     Ok(())
@@ -412,7 +413,7 @@ fn check_outcome(
     let world = subject.open(&disk, &bucket).map_err(|e| format!("open: {e}"))?;
     reads_nothing_wrong(&world, &promise)?;
     for _ in 0..rng.u64(..4) {
-        world.tend();
+        world.run_the_rest();
     }
     let damaged = still_there(&world, &left.harmed);
     let report = world.scrub().map_err(|e| format!("scrub: {e}"))?;
@@ -421,8 +422,8 @@ fn check_outcome(
     let durable = promise.durable;
     world.check(&mut promise, durable).map_err(|e| format!("scrubbed: {e}"))?;
     copies_are_good(&world, &subject.segments).map_err(|e| format!("scrubbed: {e}"))?;
-    world.settle()?;
-    copies_are_good(&world, &subject.segments).map_err(|e| format!("settled: {e}"))?;
+    world.archive_all()?;
+    copies_are_good(&world, &subject.segments).map_err(|e| format!("archived: {e}"))?;
     if !subject.is_tight {
         nothing_is_lost(&world, &report, &damaged)?;
     }
@@ -600,7 +601,7 @@ fn scrub_only_copies(seed: u64) -> Result<u64, String> {
         }
     }
     // Those behind it are archived, and must not hide that it is not.
-    (0..20).for_each(|_| world.tend());
+    (0..20).for_each(|_| world.run_the_rest());
     let archived = world.stream.store().archived().count();
     for known in alone.iter().filter(|known| !known.copies.contains(&Residency::Cold)) {
         if archived > known.first_offset {
@@ -641,16 +642,16 @@ fn a_file_whose_index_changed_does_not_become_the_archive() {
         world.stream.flush_in_background().unwrap();
         world.stream.finalize_step().unwrap();
     }
-    world.coordinator.settle();
+    world.coordinator.run_until_idle();
     let known = Known::of(&world.sealed()[0]);
     let path = files_of(&sim, "warm", known.id).pop().unwrap();
     let len = sim.read_file(&path).unwrap().len() as u64;
     sim.flip_bit(&path, 8 * (len - 20)).unwrap();
     assert!(!known.is_artifact(&sim.read_file(&path).unwrap()));
-    world.coordinator.settle_cold();
+    world.coordinator.run_cold_until_idle();
     assert!(keys_of(&bucket, known.id).is_empty());
     assert_eq!(world.scrub().unwrap().healed(), 1);
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     drop(world);
     let world = open(&SimStorage::new(), &bucket, false).unwrap();
     let end = promise.payloads.len() as u64;
@@ -666,7 +667,7 @@ fn a_damaged_object_is_deleted_wherever_the_cut_comes() {
     let world = open(&sim, &bucket, false).unwrap();
     let mut promise = Promise::default();
     world.append(&mut Rng::with_seed(3), &mut promise).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     let id = world.sealed()[0].meta.segment_id;
     let key = keys_of(&bucket, id).pop().unwrap();
     let len = bucket.objects()[&key].bytes.len() as u64;
@@ -681,7 +682,7 @@ fn a_damaged_object_is_deleted_wherever_the_cut_comes() {
         let disk = left.materialize(0, &CrashOptions::default());
         let world = open(&disk, &bucket, false).unwrap();
         world.scrub().unwrap();
-        world.settle().unwrap();
+        world.archive_all().unwrap();
         world.is_tidy().unwrap_or_else(|error| panic!("cut after {call}: {error}"));
         world.check(&mut promise, 1).unwrap();
     }

@@ -202,7 +202,7 @@ impl World {
     }
 
     /// Gives the background its turns until everything that is there is archived.
-    pub(super) fn settle(&self) -> Result<(), String> {
+    pub(super) fn archive_all(&self) -> Result<(), String> {
         let (stream, clock) = (&self.stream, self.sim.clock());
         clock.advance_ms(1_000);
         for _ in 0..20 {
@@ -210,9 +210,9 @@ impl World {
             stream.flush_in_background().map_err(|e| e.to_string())?;
             stream.prepare_step().map_err(|e| e.to_string())?;
             stream.finalize_step().map_err(|e| e.to_string())?;
-            self.coordinator.settle();
+            self.coordinator.run_until_idle();
             clock.advance_ms(20);
-            self.coordinator.settle_cold();
+            self.coordinator.run_cold_until_idle();
             clock.advance_ms(20);
         }
         let (archived, end) = (stream.store().archived().count(), stream.appended().count());

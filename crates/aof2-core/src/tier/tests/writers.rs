@@ -415,7 +415,7 @@ pub(super) fn explore(seed: u64) -> Result<(), String> {
     let last =
         crate::tier::tests::world::open(&disk, &scene.bucket.for_another_machine(), config())
             .map_err(|e| format!("the last writer: {e}"))?;
-    last.settle().map_err(|e| format!("the last writer: {e}"))?;
+    last.archive_all().map_err(|e| format!("the last writer: {e}"))?;
     last.is_tidy().map_err(|_| format!("untidy: {}", describe(&last, &scene.bucket)))?;
     let found = records(&last).map_err(|e| format!("the last writer: {e}"))?;
     contains(&found, &scene.history.lock()).map_err(|e| format!("the last writer: {e}"))
@@ -439,8 +439,8 @@ fn is_fenced(world: &World) -> Result<(), String> {
         stream.prepare_step().map(drop).or_else(told)?;
         stream.finalize_step().map(drop).or_else(told)?;
         world.sim.clock().advance_ms(1_000);
-        world.coordinator.settle();
-        world.coordinator.settle_cold();
+        world.coordinator.run_until_idle();
+        world.coordinator.run_cold_until_idle();
     }
     if stream.store().archived().count() != before {
         return Err("a fenced writer reported a record as archived".into());
@@ -468,7 +468,7 @@ pub(super) fn names_are_unique() -> Result<(), String> {
     };
     let first = open(&here).map_err(|e| e.to_string())?;
     first.stream.append_now(b"here", &AppendOptions::default()).map_err(|e| e.to_string())?;
-    first.settle()?;
+    first.archive_all()?;
     // A log of its own, that was written without the bucket.
     crate::tier::tests::world::write_locally(&there, b"there").map_err(|e| e.to_string())?;
     let files = there.files();
@@ -526,7 +526,7 @@ fn a_store_without_conditional_creation_must_be_exclusive() {
     config.cold = config.cold.map(|cold| ColdConfig { exclusive: true, ..cold });
     let world = crate::tier::tests::world::open(&disk, &bucket, config).unwrap();
     world.stream.append_now(b"alone", &AppendOptions::default()).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
 }
 
 /// A log that was opened while its bucket was out of reach, and that another machine went
@@ -540,7 +540,7 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
         crate::tier::tests::world::open(&here, &scene.bucket.for_another_machine(), config())
             .unwrap();
     world.stream.append_now(b"shared", &AppendOptions::default()).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     drop(world);
     let away = scene.bucket.for_another_machine();
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
@@ -551,16 +551,16 @@ fn a_log_opened_without_its_bucket_is_claimed_before_the_first_upload() {
         crate::tier::tests::world::open(&there, &scene.bucket.for_another_machine(), config())
             .unwrap();
     other.stream.append_now(b"only there", &AppendOptions::default()).unwrap();
-    other.settle().unwrap();
+    other.archive_all().unwrap();
     away.clear_faults();
-    let _ = alone.settle();
+    let _ = alone.archive_all();
     let refused = alone.stream.append_now(b"more", &AppendOptions::default());
     assert!(matches!(refused, Err(AofError::Diverged(_))), "{refused:?}");
     assert_eq!(alone.stream.store().archived().count(), 1);
     // Reads go on, and the other writer was never bothered.
     assert_eq!(records(&alone).unwrap().len(), 2);
     other.stream.append_now(b"goes on", &AppendOptions::default()).unwrap();
-    other.settle().unwrap();
+    other.archive_all().unwrap();
     // And so it stays when it is opened again.
     drop(alone);
     let again =
@@ -581,16 +581,16 @@ fn a_takeover_that_is_interrupted_never_looks_like_damage() {
     let open = |disk: &SimStorage, bucket: &SimBucket| super::world::open(disk, bucket, config());
     let world = open(&here, &scene.bucket.for_another_machine()).unwrap();
     world.stream.append_now(b"dropped", &AppendOptions::default()).unwrap();
-    world.settle().unwrap();
+    world.archive_all().unwrap();
     drop(world);
     let other = open(&scene.new_disk(), &scene.bucket.for_another_machine()).unwrap();
     for payload in [b"second", b"third.", b"fourth"] {
         other.stream.append_now(payload, &AppendOptions::default()).unwrap();
-        other.settle().unwrap();
+        other.archive_all().unwrap();
     }
     let policy = RetentionPolicy { before_offset: Some(2), ..Default::default() };
     assert_eq!(other.stream.apply_retention(&policy).unwrap().segments.len(), 2);
-    other.settle().unwrap();
+    other.archive_all().unwrap();
     let expected = records(&other).unwrap();
     assert_eq!(expected.keys().copied().collect::<Vec<_>>(), [2, 3]);
     drop(other);

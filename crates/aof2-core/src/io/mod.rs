@@ -16,6 +16,7 @@ mod os;
 mod process_limits;
 pub mod sim;
 mod storage;
+pub(crate) mod threads;
 mod wake;
 
 // Where its users found the object store before it was a layer of its own.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{AofError, Result};
+use crate::io::threads;
 use crate::segment::Artifact;
 use crate::store::away::WindowCache;
 
@@ -81,9 +82,7 @@ impl WindowFetcher {
         }
         state.threads += 1;
         let fetcher = Arc::clone(self);
-        let started = std::thread::Builder::new()
-            .name("aof2-fetch".into())
-            .spawn(move || fetcher.fetch_all());
+        let started = threads::start("aof2-fetch", move || fetcher.fetch_all());
         if let Err(error) = started {
             state.threads -= 1;
             if state.threads == 0 {

@@ -27,7 +27,7 @@ pub use clock::{Clock, SystemClock};
 pub use fork::ForkStamp;
 pub use map::{MapBacking, MapWriter, OutOfBounds, SharedMap, WordPage};
 pub use open_limit::{Keepable, Keeps, KeptPlace, LetGo, OpenLimit, is_used_up};
-pub use os::{OsStorage, host_name, make_map_room};
+pub use os::{OsStorage, host_name, make_map_space};
 pub use storage::{
     DirEntry, EntryKind, File, FileIdentity, LockError, LockGuard, OpenMode, Storage,
 };

@@ -112,8 +112,8 @@ impl Remote {
         let mut keep = |object: &ArchivedObject, artifact: Arc<Artifact>| {
             let path = self.archive.name(object);
             let (cold, cold_epoch) = (Some(artifact), object.epoch);
-            let away = AwayCopies { cold, cold_epoch, ..AwayCopies::default() };
-            found.extend(Found::of_away(|_| path, away).map(|f| (object.segment_id, f)));
+            let copies = AwayCopies { cold, cold_epoch, ..AwayCopies::default() };
+            found.extend(Found::of_away(|_| path, copies).map(|f| (object.segment_id, f)));
         };
         for object in objects {
             match artifact_of(object) {

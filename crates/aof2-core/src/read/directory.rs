@@ -113,19 +113,19 @@ impl ReadOnly {
         self.view()?.load()
     }
 
-    /// Puts entries for `found` behind those that are already settled.
+    /// Puts entries for `found` behind those that are known.
     fn rebuild(&self, known: Vec<Arc<SegmentEntry>>, mut found: Vec<Found>) -> Result<()> {
         // Blank at the end: not written yet. Blank before others: torn by a crash.
         while found.last().is_some_and(Found::is_blank) {
             found.pop();
         }
         let unsealed = found.iter().rev().take(2).take_while(|f| f.is_unsealed()).count();
-        let settled = found.len() - unsealed;
+        let sealed_count = found.len() - unsealed;
         let stream_id = self.identity.stream_id;
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
         let (mut entries, mut next_offset) =
-            settle(&*self.storage, stream_id, &found, settled, after)?;
-        for (i, f) in found[settled..].iter().enumerate() {
+            settle(&*self.storage, stream_id, &found, sealed_count, after)?;
+        for (i, f) in found[sealed_count..].iter().enumerate() {
             if i > 0 {
                 // Its predecessor has no footer to count by, so its own word counts. If
                 // that is torn, nothing in it can be told yet.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use aof2_core::format::{RecordFlags, RecordMeta, SEGMENT_FOOTER_LEN};
 use aof2_core::io::{OpenMode, OsStorage, Storage};
 use aof2_core::segment::{
-    Artifact, ArtifactOptions, FileSource, SealRequest, Segment, SegmentMeta, Settle, Spare,
+    Artifact, ArtifactOptions, FileSource, SealRequest, Segment, SegmentMeta, Spare, SpareSync,
     hydrate, write_artifact,
 };
 use aof2_core::{SegmentFormat, SegmentId, StreamId};
@@ -244,7 +244,7 @@ impl Bench {
 
 /// Fills and seals a segment; gives its path, its records' positions and its end.
 fn fill(dir: &Path, meta: SegmentMeta) -> Outcome<(PathBuf, Vec<u32>, u32)> {
-    let spare = Spare::prepare(&OsStorage, dir, 0, meta.segment_bytes, Settle::Nothing)?;
+    let spare = Spare::prepare(&OsStorage, dir, 0, meta.segment_bytes, SpareSync::Nothing)?;
     let (flush, mut appender) = Segment::create_active(spare, meta, dir, u32::MAX);
     let mut positions = Vec::new();
     loop {

@@ -255,7 +255,7 @@ fn snapshot_row(parent: &Path, sizes: &Sizes) -> Outcome<()> {
         let manifest = open(dir.path(), ManifestConfig::local())?;
         fill(&manifest, count)?;
         manifest.snapshot()?;
-        manifest.tend()?;
+        manifest.maintain()?;
         fill(&manifest, 3_000)?;
         manifest.close()?;
         Ok(dir)

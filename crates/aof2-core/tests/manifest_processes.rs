@@ -114,7 +114,7 @@ fn write_until_killed() {
         }
         match number % 3 {
             0 => manifest.commit().unwrap(),
-            _ => drop(manifest.tend().unwrap()),
+            _ => drop(manifest.maintain().unwrap()),
         }
         tell(format_args!("{}", manifest.committed()));
     }

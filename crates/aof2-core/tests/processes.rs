@@ -147,20 +147,21 @@ fn count_intact(reader: &AofReader) -> Result<String> {
 /// Opens a log, forks, lets the child try everything, and checks its own handle.
 fn fork_with_an_open_log() {
     let root = support::root();
-    let log = Aof::open(small(&root)).unwrap();
+    let manager = AofManager::new(ManagerConfig::for_one_stream()).unwrap();
+    let log = manager.open(small(&root)).unwrap();
     let reader = AofReader::open(&root).unwrap();
     // All in one segment: a rollover would make more durable than was asked for.
     append_until(&log, 50);
     log.flush().unwrap();
     append_until(&log, 55);
-    let mut handles = Some((log, reader));
+    let mut handles = Some((manager, log, reader));
     // SAFETY: the child has this thread only. It calls the log, which must answer
     // without its threads, prints, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork failed");
     if child == 0 {
-        let (log, reader) = handles.take().unwrap();
-        let child = AssertUnwindSafe(|| use_after_fork(log, reader, &root));
+        let (manager, log, reader) = handles.take().unwrap();
+        let child = AssertUnwindSafe(|| use_after_fork(manager, log, reader, &root));
         let code = i32::from(std::panic::catch_unwind(child).is_err());
         // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(code) };
@@ -169,7 +170,7 @@ fn fork_with_an_open_log() {
     // SAFETY: waits for the child made above; the status is ours.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     tell(format_args!("child {status}"));
-    let (log, _reader) = handles.take().unwrap();
+    let (_manager, log, _reader) = handles.take().unwrap();
     append_until(&log, 200);
     log.flush().unwrap();
     tell(format_args!("parent {}", log.scan(ScanOptions::default()).unwrap().count()));
@@ -179,7 +180,7 @@ fn fork_with_an_open_log() {
     tell(format_args!("closed"));
 }
 
-fn use_after_fork(log: Aof, reader: AofReader, root: &Path) {
+fn use_after_fork(manager: AofManager, log: Aof, reader: AofReader, root: &Path) {
     // SAFETY: a child that hangs is ended by its own timer.
     unsafe { libc::alarm(30) };
     let options = AppendOptions::default();
@@ -200,6 +201,8 @@ fn use_after_fork(log: Aof, reader: AofReader, root: &Path) {
     forked("seal", log.seal().err());
     forked("retention", log.apply_retention(&RetentionPolicy::default()).err());
     forked("reader", reader.read_offset(0).err());
+    // It has no thread that would flush and seal.
+    forked("manager", manager.open(small(&root.with_file_name("another log"))).err());
     let opened = Aof::open(small(root));
     tell(format_args!(
         "open {}",
@@ -214,6 +217,7 @@ fn use_after_fork(log: Aof, reader: AofReader, root: &Path) {
     forked("close", log.close().err());
     drop(reader);
     drop(log);
+    drop(manager);
     tell(format_args!("dropped"));
 }
 
@@ -271,6 +275,7 @@ fn a_forked_child_is_refused_and_leaves_the_log_unharmed() {
         "seal",
         "retention",
         "reader",
+        "manager",
     ] {
         parent.expect(&format!("{what} true"));
     }

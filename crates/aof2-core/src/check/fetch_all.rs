@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, scope};
+use std::thread::scope;
 
 use parking_lot::Mutex;
 
 use crate::error::{AofError, Result};
+use crate::io::threads;
 use crate::segment::Artifact;
 use crate::store::WarmFiles;
 
@@ -38,9 +39,9 @@ pub(super) fn fetch_all(
     scope(|scope| {
         for n in 0..workers {
             let (queue, is_over, news) = (&queue, &is_over, news.clone());
-            let builder = Builder::new().name(format!("aof2-fetch-{n}"));
+            let name = format!("aof2-fetch-{n}");
             let work = move || work(files, &mut || queue.lock().next(), is_over, &news);
-            if let Err(error) = builder.spawn_scoped(scope, work) {
+            if let Err(error) = threads::start_within(scope, &name, work) {
                 is_over.store(true, Ordering::Relaxed);
                 return Err(AofError::io("start a thread", files.layout.root())(error));
             }

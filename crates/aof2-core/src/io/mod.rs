@@ -16,6 +16,7 @@ mod os;
 mod process_limits;
 pub mod sim;
 mod storage;
+pub(crate) mod threads;
 mod wake;
 
 // Where its users found the object store before it was a layer of its own.
@@ -26,7 +27,7 @@ pub use clock::{Clock, SystemClock};
 pub use fork::ForkStamp;
 pub use map::{MapBacking, MapWriter, OutOfBounds, SharedMap, WordPage};
 pub use open_limit::{Keepable, Keeps, KeptPlace, LetGo, OpenLimit, is_used_up};
-pub use os::{OsStorage, host_name, make_map_room};
+pub use os::{OsStorage, host_name, make_map_space};
 pub use storage::{
     DirEntry, EntryKind, File, FileIdentity, LockError, LockGuard, OpenMode, Storage,
 };

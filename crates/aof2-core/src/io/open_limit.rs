@@ -144,8 +144,8 @@ impl OpenLimit {
         self.max.unwrap_or_else(|| kept_max(open_files_max()))
     }
 
-    /// Makes room for one more file. Waits if all that are kept are being read.
-    pub fn make_room(&self) {
+    /// Makes space for one more file. Waits if all that are kept are being read.
+    pub fn make_space(&self) {
         let max = self.max();
         let mut garbage = Vec::new();
         let mut kept = self.kept.lock();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     fn open(limit: &OpenLimit, thing: &Arc<Thing>) {
-        limit.make_room();
+        limit.make_space();
         thing.is_open.store(true, Ordering::SeqCst);
         limit.keep(thing);
     }

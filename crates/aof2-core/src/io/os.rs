@@ -280,10 +280,10 @@ impl Drop for OsMap {
 
 /// Bytes that are mapped for reading, by all logs and readers.
 static READ_ONLY_LEN: AtomicUsize = AtomicUsize::new(0);
-/// Makes room for a map of so many bytes that could be done without. `false` if there is
+/// Makes space for a map of so many bytes that could be done without. `false` if there is
 /// none: somebody limits the addresses of this process. Then maps for reading take at most
 /// half of what is not used otherwise, since nobody else can ask for them to be let go of.
-pub fn make_map_room(len: usize) -> bool {
+pub fn make_map_space(len: usize) -> bool {
     let Some(space) = AddressSpace::now() else { return true };
     loop {
         let mapped_len = READ_ONLY_LEN.load(Ordering::Relaxed) as u64;

@@ -8,10 +8,11 @@ pub use aof::{Aof, Level, Sealing};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 
 use crate::error::{AofError, Result};
-use crate::io::{Clock, ForkStamp, OsStorage, Storage, SystemClock};
+use crate::io::threads::OwnRuntime;
+use crate::io::{Clock, OsStorage, Storage, SystemClock};
 use crate::manifest::ManifestMode;
 use crate::object::ObjectStore;
 use crate::prometheus::PrometheusText;
@@ -107,24 +108,6 @@ enum RuntimeChoice {
     Callers(Handle),
 }
 
-/// A runtime that may be dropped anywhere, also inside another one's task.
-#[derive(Debug)]
-struct OwnRuntime(Option<Runtime>, ForkStamp);
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            // A forked child has none of its threads, but maybe their locks.
-            if self.1.is_forked() {
-                std::mem::forget(runtime);
-                return;
-            }
-            // Streams are closed by now; what still runs ends by itself.
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl AofManager {
     /// A manager with a runtime of its own.
     pub fn new(config: ManagerConfig) -> Result<Self> {
@@ -163,13 +146,13 @@ impl AofManager {
             let uploads = tiers.cold.as_ref().map_or(0, |_| tiers.uploads_max);
             tiers.jobs_max + uploads + usize::from(tiers.scrub_interval_ms > 0)
         });
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(config.worker_threads)
-            .max_blocking_threads(config.blocking_threads_max + jobs_max)
-            .thread_name("aof2")
-            .enable_time()
-            .build()
-            .map_err(AofError::io("start background threads", std::path::Path::new("")))?;
+        let runtime = OwnRuntime::start("aof2", |runtime| {
+            let blocking_max = config.blocking_threads_max + jobs_max;
+            let runtime = runtime.worker_threads(config.worker_threads);
+            runtime.max_blocking_threads(blocking_max).enable_time()
+        });
+        let runtime =
+            runtime.map_err(AofError::io("start background threads", std::path::Path::new("")))?;
         let tiers = match config.tiers {
             Some(tiers) => {
                 let clock = Arc::clone(&clock);
@@ -177,13 +160,13 @@ impl AofManager {
                     Some(store) => Coordinator::on_store(tiers, clock, store)?,
                     None => Coordinator::new(tiers, clock)?,
                 };
-                let worker = workers::coordinate(runtime.handle(), &coordinator);
+                let handle = runtime.handle().ok_or(AofError::Forked)?;
+                let worker = workers::coordinate(handle, &coordinator);
                 Some((coordinator, worker))
             }
             None => None,
         };
-        let runtime = RuntimeChoice::Own(OwnRuntime(Some(runtime), ForkStamp::now()));
-        Ok(Self::with(runtime, storage, clock, tiers))
+        Ok(Self::with(RuntimeChoice::Own(runtime), storage, clock, tiers))
     }
 
     /// A manager whose work runs on the caller's runtime, which must have its time
@@ -216,7 +199,7 @@ impl AofManager {
 
     fn handle(&self) -> Result<&Handle> {
         match &self.shared.runtime {
-            RuntimeChoice::Own(own) => own.0.as_ref().map(Runtime::handle).ok_or(AofError::Closed),
+            RuntimeChoice::Own(own) => own.handle().ok_or(AofError::Forked),
             RuntimeChoice::Callers(handle) => Ok(handle),
         }
     }
@@ -225,8 +208,9 @@ impl AofManager {
     /// earlier writer left.
     pub fn open(&self, config: AofConfig) -> Result<Aof> {
         let shared = &self.shared;
+        let handle = self.handle()?;
         let (stream, tiers) = self.open_stream(config)?;
-        let workers = workers::start(self.handle()?, &stream);
+        let workers = workers::start(handle, &stream);
         let mut streams = shared.streams.lock();
         streams.retain(|(weak, _)| weak.strong_count() > 0);
         streams.push((Arc::downgrade(&stream), tiers.as_ref().map(Arc::downgrade)));

@@ -84,7 +84,7 @@ pub(super) struct ActiveChunk {
 }
 
 impl ActiveChunk {
-    /// A new chunk with room for a record of this length. If it fails, nothing was
+    /// A new chunk with space for a record of this length. If it fails, nothing was
     /// promised and it can be tried again.
     pub(super) fn create(
         storage: &dyn Storage,
@@ -174,11 +174,11 @@ impl ActiveChunk {
         self.committed_count + self.staged_count
     }
 
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn space(&self) -> u64 {
         self.capacity - self.tail_offset()
     }
 
-    /// Takes a record; the caller has checked that there is room.
+    /// Takes a record; the caller has checked that there is space.
     pub(super) fn append(&mut self, record: &[u8]) {
         self.crc.update(record);
         self.staged.extend_from_slice(record);
@@ -355,7 +355,7 @@ fn create_temporary(
     }
     let file = storage.create_new(&path).map_err(AofError::io("create", &path))?;
     if let Err(error) = file.allocate(capacity) {
-        // Half of a chunk is no use and takes room.
+        // Half of a chunk is no use and takes space.
         let _ = storage.remove(&path);
         return Err(AofError::io("allocate", &path)(error));
     }

@@ -94,7 +94,7 @@ impl Chunk {
     ) -> Result<Self> {
         let mut seen = read_header(file, path, chunk_index)?;
         for _ in 0..LOOKS {
-            match Self::settle(file, path, seen, &mut buffer) {
+            match Self::find_committed(file, path, seen, &mut buffer) {
                 Err(AofError::Corrupt(damage)) => {
                     let now = read_header(file, path, chunk_index)?;
                     if now == seen {
@@ -110,7 +110,7 @@ impl Chunk {
                 }
             }
         }
-        Self::settle(file, path, seen, &mut buffer).map(|(header, was_torn)| {
+        Self::find_committed(file, path, seen, &mut buffer).map(|(header, was_torn)| {
             let uncommitted_len = seen.tail_offset - header.committed_len;
             Self { path: path.to_owned(), header, bytes: buffer, uncommitted_len, was_torn }
         })
@@ -118,7 +118,7 @@ impl Chunk {
 
     /// Finds the committed part, into `bytes`; the header as it should have been, and
     /// whether it was not.
-    fn settle(
+    fn find_committed(
         file: &dyn File,
         path: &Path,
         header: ChunkHeader,
@@ -366,7 +366,7 @@ fn find_boundary(bytes: &[u8], wanted: u64) -> Boundary {
     }
 }
 
-/// The segment that the record at `offset` names, if there is room for a record.
+/// The segment that the record at `offset` names, if there is space for a record.
 fn segment_at(bytes: &[u8], offset: usize) -> Option<SegmentId> {
     if offset < CHUNK_HEADER_LEN {
         return None;

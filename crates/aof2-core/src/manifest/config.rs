@@ -31,14 +31,14 @@ pub struct ManifestConfig {
     /// A chunk with news in it is sealed this long after its last commit, so that it can
     /// be uploaded; 250 by default. 0 seals by size alone.
     pub rotation_ms: u64,
-    /// Uncommitted bytes at which [`Manifest::tend`](crate::manifest::Manifest::tend) commits at
+    /// Uncommitted bytes at which [`Manifest::maintain`](crate::manifest::Manifest::maintain) commits at
     /// once; 32 KiB by default: one write that the disk likes.
     pub commit_bytes: u64,
     /// How long a record may wait for its commit; 20 by default: a tier transition takes
     /// longer. 0 commits by bytes and on demand alone.
     pub commit_ms: u64,
     /// Uncommitted bytes at which recording commits by itself, so that memory stays
-    /// bounded when nobody tends the manifest; 1 MiB by default.
+    /// bounded when nobody maintains the manifest; 1 MiB by default.
     pub staged_bytes_max: u64,
     /// Chunks after which a snapshot is due; 8 by default: replay reads at most 2 MiB.
     /// 0 takes snapshots on demand alone.

@@ -14,7 +14,7 @@ use crate::io::{EntryKind, OpenMode, Storage};
 
 const META_SUFFIX: &str = ".meta";
 const META_LEN_MAX: u64 = 4096;
-/// How deep listing goes: prefix, `manifest`, stream, and room for a nested prefix.
+/// How deep listing goes: prefix, `manifest`, stream, and space for a nested prefix.
 const DEPTH_MAX: usize = 16;
 
 /// Stores chunks as files below a directory.

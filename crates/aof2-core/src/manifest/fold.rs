@@ -211,10 +211,10 @@ impl ManifestIndex {
             return Folded::Late;
         }
         let len = record.encoded_len();
-        let has_room = self.unresolved.len() < UNRESOLVED_COUNT_MAX
+        let has_space = self.unresolved.len() < UNRESOLVED_COUNT_MAX
             && self.unresolved_bytes.saturating_add(len) <= UNRESOLVED_BYTES_MAX;
-        let mut bytes = Vec::with_capacity(if has_room { len } else { 0 });
-        if !has_room || record.encode(&mut bytes).is_err() {
+        let mut bytes = Vec::with_capacity(if has_space { len } else { 0 });
+        if !has_space || record.encode(&mut bytes).is_err() {
             count(&mut self.counts.unresolved_dropped);
             return Folded::Dropped;
         }

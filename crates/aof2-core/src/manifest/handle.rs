@@ -4,7 +4,7 @@
 //!
 //! | lock | guards | held across I/O |
 //! |---|---|---|
-//! | `tending` | uploads and retention: one of each at a time | yes |
+//! | `uploads` | uploads and retention: one of each at a time | yes |
 //! | `files` | chunks and snapshots | yes |
 //! | `state` | the index, and records on their way to a chunk | no |
 //!
@@ -30,7 +30,7 @@ use super::staging::Batch;
 use super::upload::ChunkUploader;
 use super::uploads::Uploads;
 use super::watch::CommitWatch;
-use super::writer::{ManifestWriter, Settled, is_news};
+use super::writer::{ManifestWriter, Reconciled, is_news};
 use crate::error::{AofError, Damage, Result};
 use crate::format::manifest::{ManifestEvent, ManifestRecord};
 use crate::format::{SegmentId, StreamId};
@@ -41,12 +41,12 @@ use crate::planted::ManifestBug;
 /// Records about the manifest itself name this segment.
 pub(super) const NO_SEGMENT: SegmentId = SegmentId::from_u64(0);
 
-type Bell = Box<dyn Fn() + Send + Sync>;
+type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// The manifest of one stream, open for writing.
 ///
 /// [`Manifest::record`] takes a transition in and gives its ordinal; it is committed by
-/// [`Manifest::commit`], by [`Manifest::tend`] when its time has come, or when much is
+/// [`Manifest::commit`], by [`Manifest::maintain`] when its time has come, or when much is
 /// waiting. What is committed is there after any crash, in order, once. A write or sync
 /// that fails poisons the manifest: every later call says so, the index stays readable,
 /// and the owner may go on without it or open it again.
@@ -80,15 +80,15 @@ pub struct Manifest {
     clock: Arc<dyn Clock>,
     pub(super) layout: ManifestLayout,
     pub(super) config: ManifestConfig,
-    pub(super) tending: Mutex<Uploads>,
+    pub(super) uploads: Mutex<Uploads>,
     pub(super) files: Mutex<Files>,
     pub(super) state: Mutex<State>,
     watch: CommitWatch,
     pub(super) metrics: Metrics,
     pub(super) uploader: Mutex<Option<Arc<dyn ChunkUploader>>>,
-    bell: Mutex<Option<Bell>>,
+    notify: Mutex<Option<Notify>>,
     replayed: ReplayReport,
-    settled: Settled,
+    reconciled: Reconciled,
     /// Given back by [`Manifest::close`], whoever still holds the handle.
     lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -162,17 +162,17 @@ impl Manifest {
         let metrics = Metrics::default();
         set(&metrics.replay_ns, replayed.elapsed_ns);
         set(&metrics.replay_records, replayed.records);
-        set(&metrics.trimmed_bytes, writer.settled().trimmed_bytes);
+        set(&metrics.trimmed_bytes, writer.reconciled().trimmed_bytes);
         set(&metrics.crc_errors, replayed.rejected.len() as u64);
         set(&metrics.chunks_active, writer.chunk_count());
         if let Some(snapshot) = &replayed.snapshot {
             let path = layout.snapshot_path(snapshot.snapshot_id);
             set(&metrics.snapshot_at_ms, modified_ms(&*storage, &path));
         }
-        let settled = writer.settled();
+        let reconciled = writer.reconciled();
         let manifest = Self {
             watch: CommitWatch::starting_at(writer.committed()),
-            tending: Mutex::new(Uploads::default()),
+            uploads: Mutex::new(Uploads::default()),
             files: Mutex::new(Files {
                 backlog: Batch::default(),
                 last_commit_ms: clock.now_ns() / 1_000_000,
@@ -191,13 +191,13 @@ impl Manifest {
             }),
             metrics,
             uploader: Mutex::new(None),
-            bell: Mutex::new(None),
+            notify: Mutex::new(None),
             storage,
             clock,
             layout,
             config,
             replayed,
-            settled,
+            reconciled,
             lock: Mutex::new(Some(lock)),
         };
         if planted::has(ManifestBug::DoubleAppend) {
@@ -219,26 +219,26 @@ impl Manifest {
         self.commit()
     }
 
-    /// Gives sealed chunks to this store from now on, as [`Manifest::tend`] comes by.
+    /// Gives sealed chunks to this store from now on, whenever [`Manifest::maintain`] is called.
     pub fn set_uploader(&self, uploader: Arc<dyn ChunkUploader>) {
         *self.uploader.lock() = Some(uploader);
-        self.ring();
+        self.notify();
     }
 
-    /// Rings when [`Manifest::tend`] should be called earlier than it last said: a first
-    /// record waits for its commit, or many do. Called on the recording thread; it must
+    /// What to call when [`Manifest::maintain`] should be called earlier than it last said: a
+    /// first record waits for its commit, or many do. Called on the recording thread; it must
     /// not block or call the manifest.
-    pub fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
-        *self.bell.lock() = Some(Box::new(bell));
+    pub fn set_notify(&self, notify: impl Fn() + Send + Sync + 'static) {
+        *self.notify.lock() = Some(Box::new(notify));
     }
 
     pub(super) fn uploader(&self) -> Option<Arc<dyn ChunkUploader>> {
         self.uploader.lock().clone()
     }
 
-    pub(super) fn ring(&self) {
-        if let Some(bell) = &*self.bell.lock() {
-            bell();
+    pub(super) fn notify(&self) {
+        if let Some(notify) = &*self.notify.lock() {
+            notify();
         }
     }
 
@@ -276,7 +276,7 @@ impl Manifest {
         drop(state);
         let is_much = (before..after).contains(&self.config.commit_bytes);
         if is_first || is_much {
-            self.ring();
+            self.notify();
         }
         Ok(ordinal)
     }
@@ -296,7 +296,7 @@ impl Manifest {
         Ok(ordinal)
     }
 
-    /// The state, with room for so many more bytes.
+    /// The state, with space for so many more bytes.
     fn admit(&self, len: u64) -> Result<MutexGuard<'_, State>> {
         loop {
             let state = self.state.lock();
@@ -342,12 +342,12 @@ impl Manifest {
         if outcome.is_ok() && files.writer.needs_rotation() {
             outcome = files.writer.rotate().map(drop);
         }
-        self.settle(files);
+        self.publish(files);
         outcome
     }
 
     /// Publishes what became of the files.
-    pub(super) fn settle(&self, files: &Files) {
+    pub(super) fn publish(&self, files: &Files) {
         {
             let mut state = self.state.lock();
             state.backlog_len = files.backlog.len();
@@ -369,7 +369,7 @@ impl Manifest {
         self.state.lock().check()?;
         self.commit_files(&mut files)?;
         let rotated = files.writer.rotate();
-        self.settle(&files);
+        self.publish(&files);
         rotated.map(drop)
     }
 
@@ -383,7 +383,7 @@ impl Manifest {
         self.state.lock().index.next_record()
     }
 
-    /// Waits until a record is committed; somebody else must commit or tend. The error
+    /// Waits until a record is committed; somebody else must commit. The error
     /// is `Timeout` at the deadline, `Poisoned` or `Closed` if it never will be.
     pub fn wait_committed(&self, ordinal: u64, deadline: Option<Instant>) -> Result<()> {
         self.watch.wait(ordinal, deadline)
@@ -404,9 +404,9 @@ impl Manifest {
         &self.replayed
     }
 
-    /// What opening had to settle.
-    pub fn settled(&self) -> Settled {
-        self.settled
+    /// What opening had to reconcile.
+    pub fn reconciled(&self) -> Reconciled {
+        self.reconciled
     }
 
     /// A reader of the same manifest.
@@ -448,7 +448,7 @@ impl Manifest {
 
     fn finish(&self) -> Result<()> {
         // Whatever is being uploaded or removed right now is done first.
-        let _none_at_work = self.tending.lock();
+        let _none_at_work = self.uploads.lock();
         let mut files = self.files.lock();
         let checked = self.state.lock().check();
         let outcome = match checked {

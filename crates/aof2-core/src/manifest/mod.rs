@@ -5,7 +5,7 @@
 //! [`ManifestIndex`]; from time to time the index is written down as a snapshot, so that
 //! replay need not start at the beginning, and old chunks leave the disk.
 //!
-//! The room depends on `format` and `io` and knows nothing of the log above it. Its
+//! The layer depends on `format` and `io` and knows nothing of the log above it. Its
 //! invariants:
 //!
 //! * what a commit returned for is there after any crash, in order, once;
@@ -18,7 +18,7 @@
 //! Roles: `chunk` and `writer` write, `committed`, `reader` and `cursor` read, `index`
 //! and `fold` add up, `snapshot` and `replay` write that down and bring it back,
 //! `snapshots` knows what must be safe before that, `uploads` and `retention` move chunks
-//! to the cold tier and off the disk, `restore` brings them back, `tend` knows when what
+//! to the cold tier and off the disk, `restore` brings them back, `upkeep` knows when what
 //! is due, `verify` checks, and `handle` puts it together as [`Manifest`].
 //! docs/manifest.md tells the whole story.
 
@@ -43,7 +43,7 @@ mod retention;
 mod snapshot;
 mod snapshots;
 mod staging;
-mod tend;
+mod upkeep;
 mod upload;
 mod uploads;
 mod verify;
@@ -79,4 +79,4 @@ pub use verify::{
     ChunkCheck, ManifestProblem, ManifestProblemKind, ManifestReport, SnapshotCheck,
     verify_manifest, verify_manifest_with,
 };
-pub use writer::{ManifestWriter, Settled};
+pub use writer::{ManifestWriter, Reconciled};

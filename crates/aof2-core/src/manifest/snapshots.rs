@@ -60,7 +60,7 @@ impl Manifest {
         Ok(snapshot_id)
     }
 
-    /// Records where the snapshot stands. `files` is held, so this cannot wait for room
+    /// Records where the snapshot stands. `files` is held, so this cannot wait for space
     /// in the batch; a marker more does not matter to the bound.
     fn mark(&self, snapshot_id: u64, position: ManifestPosition) -> Result<()> {
         let marker = ManifestRecord {

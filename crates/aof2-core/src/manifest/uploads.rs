@@ -1,4 +1,4 @@
-//! What tending does about sealed chunks: send them to the store, then let old ones go.
+//! What upkeep does about sealed chunks: send them to the store, then let old ones go.
 //!
 //! What a crash leaves:
 //!
@@ -57,7 +57,7 @@ impl Manifest {
         waits: bool,
     ) -> Result<()> {
         let Some(uploader) = uploader else { return Ok(()) };
-        let mut uploads = self.tending.lock();
+        let mut uploads = self.uploads.lock();
         let waiting: Vec<ChunkInfo> =
             self.files.lock().writer.sealed().filter(|info| !info.is_uploaded).copied().collect();
         uploads.retries.retain(|index, _| waiting.iter().any(|info| info.chunk_index == *index));
@@ -89,7 +89,7 @@ impl Manifest {
 
     /// When the next upload is due; `None` if none waits.
     pub(super) fn next_upload_ms(&self) -> Option<u64> {
-        self.tending.lock().retries.values().map(|retry| retry.due_ms).min()
+        self.uploads.lock().retries.values().map(|retry| retry.due_ms).min()
     }
 
     /// One try. An error is one of the chunk that is being written.
@@ -154,7 +154,7 @@ impl Manifest {
             .map(|name| name.chunk_index)
             .collect();
         self.files.lock().writer.forget_uploads_but(&stored);
-        self.ring();
+        self.notify();
         Ok(())
     }
 
@@ -172,14 +172,14 @@ impl Manifest {
     fn mark_uploaded(&self, chunk_index: u64) -> Result<()> {
         let mut files = self.files.lock();
         let marked = files.writer.mark_uploaded(chunk_index);
-        self.settle(&files);
+        self.publish(&files);
         marked
     }
 
     /// Removes the chunks that nothing needs here any more. Where uploads are required
     /// the store is asked about each first: a bit in a file is not enough to delete on.
     pub(super) fn retain(&self, uploader: Option<Arc<dyn ChunkUploader>>) -> Result<()> {
-        let _right = self.tending.lock();
+        let _right = self.uploads.lock();
         let required = self.config.upload_required;
         let candidates: Vec<ChunkInfo> = {
             let files = self.files.lock();
@@ -191,7 +191,7 @@ impl Manifest {
             }
             let mut files = self.files.lock();
             let removed = files.writer.remove_oldest();
-            self.settle(&files);
+            self.publish(&files);
             count(&self.metrics.chunks_removed, removed?.map_or(0, |_| 1));
         }
         self.remove_strays()
@@ -209,7 +209,7 @@ impl Manifest {
             return Ok(());
         }
         let removed = files.writer.remove_strays();
-        self.settle(&files);
+        self.publish(&files);
         count(&self.metrics.chunks_removed, removed?);
         Ok(())
     }

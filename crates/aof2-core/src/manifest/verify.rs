@@ -47,8 +47,8 @@ pub enum ManifestProblemKind {
 pub struct ManifestProblem {
     /// What is wrong.
     pub kind: ManifestProblemKind,
-    /// Whether something that had been committed is affected. Otherwise opening settles
-    /// it.
+    /// Whether something that had been committed is affected. Otherwise opening
+    /// reconciles it.
     pub is_damage: bool,
     /// The file.
     pub path: PathBuf,

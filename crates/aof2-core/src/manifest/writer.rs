@@ -25,13 +25,13 @@ use crate::io::{OpenMode, Storage};
 use crate::planted;
 use crate::planted::ManifestBug;
 
-/// A chunk with less room than this is full: every event with a key of usual length
+/// A chunk with less space than this is full: every event with a key of usual length
 /// fits.
-const ROOM_MIN: u64 = 512;
+const SPACE_MIN: u64 = 512;
 
-/// What opening found and settled.
+/// What opening found and reconciled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct Reconciled {
     /// Bytes of an uncommitted tail that were trimmed.
     pub trimmed_bytes: u64,
     /// Whether the newest chunk's header had been torn by a crash.
@@ -54,7 +54,7 @@ pub struct ManifestWriter {
     committed: u64,
     seal_count: u64,
     poison: Option<Arc<str>>,
-    settled: Settled,
+    reconciled: Reconciled,
 }
 
 impl ManifestWriter {
@@ -82,7 +82,7 @@ impl ManifestWriter {
             committed: 0,
             seal_count: 0,
             poison: None,
-            settled: Settled::default(),
+            reconciled: Reconciled::default(),
         };
         if let Some((&newest, older)) = listing.run().split_last() {
             for &chunk_index in older {
@@ -141,7 +141,7 @@ impl ManifestWriter {
         }
     }
 
-    /// Takes over the newest chunk. Only here can a crash have left anything to settle.
+    /// Takes over the newest chunk. Only here can a crash have left anything to reconcile.
     fn adopt(&mut self, chunk_index: u64) -> Result<()> {
         let chunk = Chunk::load(&*self.storage, &self.layout, chunk_index, false, Vec::new())?;
         let base_record = chunk.header().base_record;
@@ -157,8 +157,8 @@ impl ManifestWriter {
             record_count += 1;
             has_news |= is_news(&placed.record);
         }
-        self.settled =
-            Settled { trimmed_bytes: chunk.uncommitted_len(), was_torn: chunk.was_torn() };
+        self.reconciled =
+            Reconciled { trimmed_bytes: chunk.uncommitted_len(), was_torn: chunk.was_torn() };
         self.next_chunk = chunk_index + 1;
         self.next_record = base_record + record_count;
         self.committed = self.next_record;
@@ -194,7 +194,7 @@ impl ManifestWriter {
     }
 
     /// Appends a record; it is committed by the next [`ManifestWriter::commit`]. A chunk
-    /// that has no room for it is sealed first.
+    /// that has no space for it is sealed first.
     pub fn append(&mut self, record: &ManifestRecord<'_>) -> Result<u64> {
         let mut bytes = Vec::with_capacity(record.encoded_len());
         record
@@ -207,7 +207,7 @@ impl ManifestWriter {
     pub(super) fn append_encoded(&mut self, record: &[u8], is_news: bool) -> Result<u64> {
         self.check()?;
         let len = record.len() as u64;
-        if self.active.as_ref().is_some_and(|active| active.room() < len) {
+        if self.active.as_ref().is_some_and(|active| active.space() < len) {
             self.rotate()?;
         }
         let active = match &mut self.active {
@@ -243,7 +243,7 @@ impl ManifestWriter {
 
     /// Whether the active chunk is full: one more record of usual length may not fit.
     pub fn needs_rotation(&self) -> bool {
-        self.active.as_ref().is_some_and(|active| active.room() < ROOM_MIN)
+        self.active.as_ref().is_some_and(|active| active.space() < SPACE_MIN)
     }
 
     /// Commits and seals the active chunk; the next append starts another. A chunk
@@ -390,9 +390,9 @@ impl ManifestWriter {
         self.active.as_ref().map_or(0, ActiveChunk::record_count)
     }
 
-    /// What opening settled.
-    pub fn settled(&self) -> Settled {
-        self.settled
+    /// What opening reconciled.
+    pub fn reconciled(&self) -> Reconciled {
+        self.reconciled
     }
 
     /// Why nothing more is written, after a failure.

@@ -77,7 +77,7 @@ impl ResilientStore {
         }
     }
 
-    /// Waits so long, or until a store that was away is back.
+    /// Waits so long, or until a store that was down is back.
     pub(super) async fn pause(&self, wait: Duration) {
         let _ = timeout(wait, self.shared.availability.returned()).await;
     }

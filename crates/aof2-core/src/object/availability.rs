@@ -126,7 +126,7 @@ impl Availability {
         self.changed.notified()
     }
 
-    /// Completes when the store was away and answers again.
+    /// Completes when the store was down and answers again.
     pub(super) fn returned(&self) -> Notified<'_> {
         self.returned.notified()
     }
@@ -171,7 +171,7 @@ impl Availability {
         (state.presence == Presence::Down).then(|| state.outage())
     }
 
-    /// How often the store went away, and how often it was asked whether it is back.
+    /// How often the store went down, and how often it was asked whether it is back.
     pub(super) fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.outages, state.probes)

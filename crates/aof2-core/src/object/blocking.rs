@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::{Builder, Runtime};
 
 use super::availability::Outage;
 use super::body::ObjectBody;
@@ -21,7 +20,8 @@ use super::error::{ObjectError, ObjectErrorKind, ObjectOp, ObjectResult};
 use super::resilient::ResilientStore;
 use super::store::{Capabilities, ObjectEntry, ObjectHead, ObjectMeta, ObjectStore, PutOutcome};
 use crate::error::{AofError, Result};
-use crate::io::{Clock, ForkStamp};
+use crate::io::Clock;
+use crate::io::threads::OwnRuntime;
 
 /// Threads that carry requests: one signs and checks while the other waits.
 const WORKER_THREADS: usize = 2;
@@ -29,9 +29,9 @@ const WORKER_THREADS: usize = 2;
 /// A bucket whose calls block.
 #[derive(Debug)]
 pub struct BlockingStore {
+    /// Goes first: what it still does ends before the store that it does it with.
+    runtime: OwnRuntime,
     store: ResilientStore,
-    runtime: Option<Runtime>,
-    fork: ForkStamp,
 }
 
 /// An answer that is on its way.
@@ -65,13 +65,13 @@ impl BlockingStore {
     }
 
     fn on(
-        runtime: Runtime,
+        runtime: OwnRuntime,
         store: Arc<dyn ObjectStore>,
         config: &ColdConfig,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let store = ResilientStore::with_clock(store, config, clock)?;
-        Ok(Self { store, runtime: Some(runtime), fork: ForkStamp::now() })
+        Ok(Self { store, runtime })
     }
 
     /// The bucket that a configuration and the environment name. Sends no request to it;
@@ -80,7 +80,8 @@ impl BlockingStore {
     pub fn open(config: ColdConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         let runtime = runtime()?;
         let (say, answer) = sync_channel(1);
-        runtime.spawn(async move {
+        let handle = runtime.handle().ok_or(AofError::Forked)?;
+        handle.spawn(async move {
             let _ = say.send(crate::object::s3::S3Store::open(config).await);
         });
         let store = answer.recv().map_err(|_| AofError::Closed)??;
@@ -129,10 +130,9 @@ impl BlockingStore {
         F: Future<Output = ObjectResult<T>> + Send + 'static,
     {
         let (say, answer) = sync_channel(1);
-        // A forked child has the runtime but none of its threads.
-        match self.runtime.as_ref().filter(|_| !self.fork.is_forked()) {
-            Some(runtime) => {
-                runtime.spawn(async move {
+        match self.runtime.handle() {
+            Some(handle) => {
+                handle.spawn(async move {
                     let _ = say.send(request.await);
                 });
             }
@@ -218,23 +218,7 @@ impl BlockingStore {
     }
 }
 
-fn runtime() -> Result<Runtime> {
-    Builder::new_multi_thread()
-        .worker_threads(WORKER_THREADS)
-        .thread_name("aof2-cold")
-        .enable_all()
-        .build()
+fn runtime() -> Result<OwnRuntime> {
+    OwnRuntime::start("aof2-cold", |runtime| runtime.worker_threads(WORKER_THREADS).enable_all())
         .map_err(AofError::io("start background threads", std::path::Path::new("")))
-}
-
-impl Drop for BlockingStore {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A forked child has none of its threads, but maybe their locks.
-            match self.fork.is_forked() {
-                true => std::mem::forget(runtime),
-                false => runtime.shutdown_background(),
-            }
-        }
-    }
 }

@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 
 use super::sim::{BucketFault, SimBucket};
 use super::*;
+use crate::error::AofError;
 use crate::format::crc64;
 use crate::format::manifest::ReasonCode;
 use crate::io::sim::SimStorage;
@@ -67,6 +68,21 @@ fn run<F: Future>(future: F) -> F::Output {
         .build()
         .unwrap();
     runtime.block_on(future)
+}
+
+/// The threads of a client that cannot be made end without a wait, which a task of a
+/// runtime must not do.
+#[test]
+fn a_refused_configuration_is_an_error_in_an_async_task_too() {
+    let refused = ColdConfig { concurrency_max: 0, ..config() };
+    let opened = run(async move {
+        let clock = Arc::new(RuntimeClock(tokio::time::Instant::now()));
+        BlockingStore::new(Arc::new(SimBucket::new()), &refused, clock).err()
+    });
+    assert!(
+        matches!(opened, Some(AofError::InvalidConfig { field: "concurrency_max", .. })),
+        "{opened:?}"
+    );
 }
 
 const FAULTS: [BucketFault; 12] = [

@@ -1,16 +1,16 @@
 //! Reading records one after the other, across segments, up to the limit of what
 //! the reader may see.
 //!
-//! `seek` finds where to begin, `enter` gets into a segment and `away` into one of another
-//! tier, `step` goes on from record to record, and `damage` says what cannot be read and
+//! `seek` finds where to begin, `enter` gets into a segment and `windowed` into one
+//! that is read by windows, `step` goes on from record to record, and `damage` says what cannot be read and
 //! moves behind it. `read_one` is for a single record.
 
-mod away;
 mod damage;
 mod enter;
 mod read_one;
 mod seek;
 mod step;
+mod windowed;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::segment::Segment;
 use crate::store::ReadAhead;
 use crate::store::SegmentEntry;
 use crate::sync::Position;
-use away::{Announced, Manner};
+use windowed::{Announced, Manner};
 
 /// Where to start reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct Here {
     /// The segment, or the window of it that is read.
     segment: Arc<Segment>,
     position: u32,
-    /// Where the next windows come from, if the segment is in another tier.
+    /// Where the next windows come from, if the segment is read by windows.
     ahead: Option<ReadAhead>,
     /// Whether all windows so far were read.
     is_from_start: bool,

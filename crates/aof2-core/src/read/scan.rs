@@ -50,7 +50,7 @@ pub enum Hydrate {
     Never,
     /// Each comes back before it is read, within the budget, and the next one is asked
     /// for meanwhile. One that cannot come back is read where it is, and so are all once
-    /// there is no room. A handle that moves nothing reads like `Never`.
+    /// there is no space. A handle that moves nothing reads like `Never`.
     Always,
 }
 

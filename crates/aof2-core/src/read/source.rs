@@ -112,6 +112,6 @@ pub(crate) trait Source: Send + Sync + Debug {
     fn bring_back(&self, _segment_id: SegmentId) -> Comeback {
         Comeback::Refused
     }
-    /// Asks for that without waiting; with `if_room` only if nothing has to leave for it.
-    fn prefetch(&self, _segment_id: SegmentId, _if_room: bool) {}
+    /// Asks for that without waiting; with `if_space` only if nothing has to leave for it.
+    fn prefetch(&self, _segment_id: SegmentId, _if_space: bool) {}
 }

@@ -138,7 +138,7 @@ impl SegmentFlush {
         let named = self.give_name(storage, &mut naming);
         match &named {
             Ok(()) => self.named.store(true, Ordering::Release),
-            // The directory had no room for the name: nothing happened, and freeing
+            // The directory had no space for the name: nothing happened, and freeing
             // space lets it happen.
             Err(error) if error.is_disk_full() && naming.temporary.is_some() => {}
             // Or it could not even be opened to be synced, which can be tried again.

@@ -26,4 +26,4 @@ pub use flush::{SealRequest, SegmentFlush};
 pub use read::{Segment, SegmentMeta};
 pub use scan::{ScanStop, TailScan, resync};
 pub(crate) use spare::FIRST_PAGES_LEN;
-pub use spare::{Settle, Spare};
+pub use spare::{Spare, SpareSync};

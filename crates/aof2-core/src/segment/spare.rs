@@ -32,7 +32,7 @@ pub struct Spare {
 
 /// How much of a spare reaches the disk before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settle {
+pub enum SpareSync {
     /// Nothing, and of a small segment only the first pages are faulted in: the first segment
     /// of an opened log should not wait for the disk, and cost little if nobody writes to it.
     Nothing,
@@ -51,10 +51,10 @@ impl Spare {
         dir: &Path,
         ordinal: u64,
         segment_bytes: u32,
-        settle: Settle,
+        synced: SpareSync,
     ) -> Result<Self> {
         let path = dir.join(SpareFileName { ordinal }.to_string());
-        let made = Self::fill(storage, &path, segment_bytes, settle);
+        let made = Self::fill(storage, &path, segment_bytes, synced);
         if made.is_err() {
             // Half a spare is worth nothing and may be what filled the disk.
             let _ = storage.remove(&path);
@@ -66,28 +66,28 @@ impl Spare {
         storage: &dyn Storage,
         path: &Path,
         segment_bytes: u32,
-        settle: Settle,
+        synced: SpareSync,
     ) -> Result<Self> {
         let file = storage.create_new(path).map_err(AofError::io("create segment", path))?;
         file.allocate(u64::from(segment_bytes)).map_err(AofError::io("allocate segment", path))?;
         let sync = || file.sync().map_err(AofError::io("sync new segment", path));
-        if settle == Settle::Length {
+        if synced == SpareSync::Length {
             sync()?;
         }
         let map =
             file.map(segment_bytes as usize, true).map_err(AofError::io("map segment", path))?;
-        let faulted_in_len = match settle {
-            Settle::Nothing if segment_bytes <= SMALL_LEN => FIRST_PAGES_LEN.min(segment_bytes),
+        let faulted_in_len = match synced {
+            SpareSync::Nothing if segment_bytes <= SMALL_LEN => FIRST_PAGES_LEN.min(segment_bytes),
             // Whoever asks for large segments means to fill them: an append that has to fault
             // in its own pages is several times slower.
-            Settle::Nothing => segment_bytes,
-            Settle::Length | Settle::Blocks => segment_bytes,
+            SpareSync::Nothing => segment_bytes,
+            SpareSync::Length | SpareSync::Blocks => segment_bytes,
         };
         let fault_in = || {
             map.fault_in(0, faulted_in_len as usize).map_err(AofError::io("fault in segment", path))
         };
         fault_in()?;
-        if settle == Settle::Blocks {
+        if synced == SpareSync::Blocks {
             // Faulting in made every page dirty with zeros; writing them back makes the
             // kernel watch for the next store, so fault in once more.
             sync()?;

@@ -11,7 +11,7 @@ use super::info::SealedInfo;
 use super::windows::pieces;
 use crate::error::{AofError, Damage, Result};
 use crate::format::{SegmentFormat, SegmentId, StreamId};
-use crate::io::{Keepable, Keeps, KeptPlace, LetGo, Storage, is_used_up, make_map_room};
+use crate::io::{Keepable, Keeps, KeptPlace, LetGo, Storage, is_used_up, make_map_space};
 use crate::segment::{Artifact, Segment, SegmentMeta};
 
 /// One segment of the stream.
@@ -262,7 +262,7 @@ impl SegmentEntry {
         let Some(info) = self.sealed_info().filter(|_| by_windows) else {
             return Ok(Opened::Whole(Arc::new(self.map_file(storage)?)));
         };
-        if make_map_room(info.durable_bytes as usize) {
+        if make_map_space(info.durable_bytes as usize) {
             match self.map_file(storage) {
                 Err(error) if is_map_refused(&error) => {}
                 mapped => return Ok(Opened::Whole(Arc::new(mapped?))),

@@ -51,7 +51,7 @@ pub(crate) struct Watermark {
     /// Next logical offset at that level; stored before `position`.
     count: AtomicU64,
     /// The same, stored after `position`: equal to `count` while nothing moves.
-    settled: AtomicU64,
+    count_after: AtomicU64,
     queue: WaitQueue,
 }
 
@@ -70,11 +70,11 @@ impl Watermark {
     /// that count here, with a position that covers it.
     pub(crate) fn limit(&self) -> (Position, u64) {
         loop {
-            let settled = self.settled.load(Ordering::Acquire);
+            let count = self.count_after.load(Ordering::Acquire);
             let position = self.position();
             // A newer position would have brought its count along.
-            if self.count() == settled {
-                return (position, settled);
+            if self.count() == count {
+                return (position, count);
             }
             // The writer stands between its stores.
             yield_now();
@@ -88,7 +88,7 @@ impl Watermark {
     pub(crate) fn store(&self, position: Position, count: u64) {
         self.count.store(count, Ordering::Release);
         self.position.store(position.0, Ordering::Release);
-        self.settled.store(count, Ordering::Release);
+        self.count_after.store(count, Ordering::Release);
     }
 
     /// Whether anybody waits. Exact only for waiters that took the lock under which

@@ -117,7 +117,7 @@ impl StreamTiers {
     /// Something moved: counts anew, and wakes a writer that waits for room.
     pub(crate) fn moved(&self, stream: &Stream) {
         self.measure(stream);
-        stream.room_changed();
+        stream.space_changed();
         // There may be something to upload, or to remove because it was.
         self.coordinator.notify_lane(Lane::Cold);
     }

@@ -42,7 +42,7 @@ pub(crate) struct FlushGate {
     arrivals: WaitQueue,
     /// Rounds finished, well or not: changes whenever waiting may be over.
     rounds: AtomicU64,
-    /// A failure that did not stop the stream (no room for a name in the directory),
+    /// A failure that did not stop the stream (no space for a name in the directory),
     /// with the round it happened in, until a round succeeds.
     failure: Mutex<Option<(u64, AofError)>>,
 }

@@ -21,7 +21,7 @@ use crate::format::{
     SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
-use crate::segment::{FIRST_PAGES_LEN, Settle};
+use crate::segment::{FIRST_PAGES_LEN, SpareSync};
 use crate::store::{
     ColdStore, Layout, Owner, SegmentEntry, SegmentTable, Store, StoreParts, Survey,
     WatermarkPublisher, draw_id, durable_position, identity, load_claim, mark_doubtful,
@@ -226,10 +226,10 @@ impl Stream {
         if self.tail.lock().active.is_some() {
             return Ok(());
         }
-        self.prepare_spare(Settle::Nothing)?;
+        self.prepare_spare(SpareSync::Nothing)?;
         {
             let mut tail = self.tail.lock();
-            self.make_room(&mut tail, 0)?;
+            self.make_space(&mut tail, 0)?;
             let position = tail.position();
             self.appended.store(position, tail.next_offset);
             self.durable.store(position, tail.next_offset);

@@ -117,7 +117,7 @@ impl Recovery<'_> {
                 let last = self.scan(last, recovered.next_offset, recovered.bytes)?;
                 self.finish(&mut recovered, last)?;
             }
-            [previous, last, ..] => self.settle_two(&mut recovered, previous, last)?,
+            [previous, last, ..] => self.reconcile_two(&mut recovered, previous, last)?,
         }
         recovered.unused = unused;
         recovered.next_spare = survey.listing.spares.last().map_or(0, |s| s.ordinal + 1);
@@ -255,7 +255,12 @@ impl Recovery<'_> {
 
     /// Two unsealed segments: the older one is complete exactly when the newer one
     /// continues it.
-    fn settle_two(&self, recovered: &mut Recovered, previous: &Found, last: &Found) -> Result<()> {
+    fn reconcile_two(
+        &self,
+        recovered: &mut Recovered,
+        previous: &Found,
+        last: &Found,
+    ) -> Result<()> {
         let previous = self.scan(previous, recovered.next_offset, recovered.bytes)?;
         let bytes = previous.meta.base_offset + u64::from(previous.scan.end);
         let last_claim = last.claimed_first_offset();
@@ -291,7 +296,7 @@ impl Recovery<'_> {
             self.sync_segments_dir()?;
             return Ok(());
         }
-        let path = self.settle_name(&mut last)?;
+        let path = self.ensure_name(&mut last)?;
         let file = self.open_for_repair(&path)?;
         let mut changed = self.rewrite_unproven(&*file, &last)?;
         if !self.closed_at(&last) && !planted::is(Bug::KeepTornTail) {
@@ -346,7 +351,7 @@ impl Recovery<'_> {
 
     /// Gives a complete segment the footer that the crash kept from it.
     fn seal_complete(&self, recovered: &mut Recovered, mut complete: Scanned) -> Result<()> {
-        let path = self.settle_name(&mut complete)?;
+        let path = self.ensure_name(&mut complete)?;
         let file = self.open_for_repair(&path)?;
         if self.rewrite_unproven(&*file, &complete)? {
             file.sync().map_err(AofError::io("sync recovered segment", &path))?;
@@ -456,7 +461,7 @@ impl Recovery<'_> {
     /// Gives a segment a name that is durable. After a failed directory sync a name
     /// may be visible and still not survive, whatever later syncs say: then the
     /// segment gets a new one.
-    fn settle_name(&self, scanned: &mut Scanned) -> Result<PathBuf> {
+    fn ensure_name(&self, scanned: &mut Scanned) -> Result<PathBuf> {
         let in_doubt = self.claim.is_some_and(|c| c.state == WatermarkState::Poisoned);
         if in_doubt && scanned.temporary.is_none() {
             scanned.temporary = Some(scanned.path.clone());

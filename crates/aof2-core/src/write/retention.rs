@@ -180,7 +180,7 @@ impl Stream {
                 earliest = report.earliest_offset,
                 "retention"
             );
-            // There may be objects to delete, and there is room.
+            // There may be objects to delete, and there is space.
             self.tiers.notify();
         }
         Ok(report)

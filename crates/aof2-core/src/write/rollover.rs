@@ -19,7 +19,7 @@ use crate::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
 use crate::planted;
 use crate::planted::Bug;
 use crate::segment::{
-    FIRST_PAGES_LEN, SealRequest, Segment, SegmentFlush, SegmentMeta, Settle, Spare,
+    FIRST_PAGES_LEN, SealRequest, Segment, SegmentFlush, SegmentMeta, Spare, SpareSync,
 };
 use crate::store::{SealedInfo, SegmentEntry};
 use crate::sync::Signal;
@@ -76,7 +76,7 @@ impl Rollover {
         }
     }
 
-    /// A spare with room for `record_bytes`, if one is ready.
+    /// A spare with space for `record_bytes`, if one is ready.
     fn take(&self, record_bytes: usize) -> Option<Spare> {
         let needed = record_bytes + SEGMENT_HEADER_LEN + SEGMENT_FOOTER_LEN;
         let mut spares = self.spares.lock();
@@ -136,9 +136,9 @@ impl Active {
 }
 
 impl Stream {
-    /// Makes sure that the active segment has room, swapping in a spare if it has
+    /// Makes sure that the active segment has space, swapping in a spare if it has
     /// none. Never waits.
-    pub(crate) fn make_room(&self, tail: &mut Tail, record_bytes: usize) -> Result<()> {
+    pub(crate) fn make_space(&self, tail: &mut Tail, record_bytes: usize) -> Result<()> {
         let Some(active) = &tail.active else {
             // At most one segment may be without its name: recovery adopts one.
             let may_start =
@@ -165,7 +165,7 @@ impl Stream {
         }
     }
 
-    /// Whether the tiers have room for another active segment and its successor.
+    /// Whether the tiers have space for another active segment and its successor.
     fn is_admitted(&self) -> bool {
         let segments = 1 + u64::from(self.config.preallocate_segments > 0);
         self.tiers.admits(segments * self.rollover.next_size())
@@ -273,13 +273,13 @@ impl Stream {
     /// it did something.
     pub(crate) fn prepare_step(&self) -> Result<bool> {
         self.prepare_spare(match self.gate.flushes_little() {
-            true => Settle::Blocks,
-            false => Settle::Length,
+            true => SpareSync::Blocks,
+            false => SpareSync::Length,
         })
     }
 
     /// [`Stream::prepare_step`] with a given care.
-    pub(crate) fn prepare_spare(&self, settle: Settle) -> Result<bool> {
+    pub(crate) fn prepare_spare(&self, synced: SpareSync) -> Result<bool> {
         let _preparing = self.rollover.preparing.lock();
         if self.is_stopped() {
             return Ok(false);
@@ -292,7 +292,7 @@ impl Stream {
         let ordinal = self.rollover.next_ordinal.fetch_add(1, Ordering::Relaxed);
         let start = Instant::now();
         let dir = self.store.layout().segments_dir();
-        let made = Spare::prepare(self.store.storage(), &dir, ordinal, bytes, settle);
+        let made = Spare::prepare(self.store.storage(), &dir, ordinal, bytes, synced);
         match made {
             Ok(spare) => {
                 tracing::debug!(bytes, elapsed = ?start.elapsed(), "spare segment ready");
@@ -335,7 +335,7 @@ impl Stream {
         Ok(worked)
     }
 
-    /// No room for a name in the directory heals; everything else poisons.
+    /// No space for a name in the directory heals; everything else poisons.
     fn naming_failed(&self, flush: &SegmentFlush, error: AofError) -> AofError {
         if !flush.is_name_pending() {
             return self.poison(&error);

@@ -147,7 +147,7 @@ impl Source for Stream {
         self.tiers.bring_back(segment_id)
     }
 
-    fn prefetch(&self, segment_id: SegmentId, if_room: bool) {
-        self.tiers.prefetch(segment_id, if_room);
+    fn prefetch(&self, segment_id: SegmentId, if_space: bool) {
+        self.tiers.prefetch(segment_id, if_space);
     }
 }

@@ -291,7 +291,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies one record into the active segment; room was made before.
+    /// Copies one record into the active segment; space was made before.
     #[inline]
     fn write_record(
         &self,
@@ -357,7 +357,7 @@ impl Stream {
             self.publish_appended(tail);
             return Err(AofError::WouldBlock(BackpressureKind::Flush));
         }
-        self.make_room(tail, record_len).inspect_err(|e| self.count_block(e))?;
+        self.make_space(tail, record_len).inspect_err(|e| self.count_block(e))?;
         let after = tail.bytes + record_len as u64;
         let refuse_at = self.check_unflushed(tail, after).inspect_err(|e| self.count_block(e))?;
         if after >= tail.flush_at {
@@ -431,7 +431,7 @@ impl Stream {
         }
     }
 
-    /// Appends, waiting for room until the deadline.
+    /// Appends, waiting for space until the deadline.
     pub(crate) fn append_waiting<T>(
         &self,
         deadline: Option<Instant>,
@@ -442,7 +442,7 @@ impl Stream {
                 Attempt::Done(done) => return done,
                 Attempt::Blocked(kind, seen) if self.wait_progress(kind, seen, deadline) => {}
                 Attempt::Blocked(..) => {
-                    return Err(AofError::Timeout { what: "room to append" });
+                    return Err(AofError::Timeout { what: "space to append" });
                 }
             }
         }
@@ -559,8 +559,8 @@ impl Stream {
         self.wake_everyone();
     }
 
-    /// There may be room for another segment: whoever waits for it looks again.
-    pub(crate) fn room_changed(&self) {
+    /// There may be space for another segment: whoever waits for it looks again.
+    pub(crate) fn space_changed(&self) {
         self.rollover.signal.raise();
     }
 

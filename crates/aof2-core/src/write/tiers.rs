@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use crate::format::SegmentId;
 use crate::read::Comeback;
 
-/// Says whether there is room for another segment, and brings segments back. The defaults
+/// Says whether there is space for another segment, and brings segments back. The defaults
 /// are those of a policy that moves nothing and has no limit.
 pub(crate) trait Tiers: Send + Sync + Debug {
     /// Brings a segment back to the hot tier for a reader that waits for it.
@@ -14,9 +14,9 @@ pub(crate) trait Tiers: Send + Sync + Debug {
         Comeback::Refused
     }
 
-    /// Asks for a segment to come back, without waiting; with `if_room` only if nothing
+    /// Asks for a segment to come back, without waiting; with `if_space` only if nothing
     /// has to leave for it.
-    fn prefetch(&self, _segment_id: SegmentId, _if_room: bool) {}
+    fn prefetch(&self, _segment_id: SegmentId, _if_space: bool) {}
 
     /// Whether the writer may go on to another segment, for which it needs so many
     /// bytes. Called with the append lock held: it only looks. Whoever says no raises
@@ -32,7 +32,7 @@ pub(crate) trait Tiers: Send + Sync + Debug {
     /// comes once nobody writes it any more.
     fn sealed(&self, _segment_bytes: u64, _durable_bytes: u64) {}
 
-    /// A writer waits for room, or a segment may leave.
+    /// A writer waits for space, or a segment may leave.
     fn notify(&self) {}
 
     /// The log is closed.

@@ -37,7 +37,7 @@ impl Aof {
         let timeout = self::timeout(timeout)?;
         let appended = match self.append_now(py, payload, options) {
             Err(AofError::WouldBlock(_)) => {
-                wait::until_or_timeout(py, timeout, "room to append", |slice| {
+                wait::until_or_timeout(py, timeout, "space to append", |slice| {
                     self.log.append_record_with_timeout(payload, options, slice)
                 })?
             }

@@ -119,7 +119,7 @@ fn append_batches(
             return Ok(());
         }
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let appended = wait::until_or_timeout(py, left, "room to append", |slice| {
+        let appended = wait::until_or_timeout(py, left, "space to append", |slice| {
             log.append_batch_with_timeout(&batch, &options, Some(slice))
         })?;
         ids.add(&appended);

@@ -169,7 +169,7 @@ impl<'a> Appender<'a> {
         self.waited += started.elapsed();
         match appended {
             Err(AofError::Timeout { .. }) if left.is_some_and(|left| left <= slice) => {
-                Err(AofError::Timeout { what: "room to append" })
+                Err(AofError::Timeout { what: "space to append" })
             }
             Err(AofError::Timeout { .. }) => Ok(None),
             done => done.map(Some),

@@ -66,7 +66,7 @@ impl CrashImage {
         let mut fates = Fates::new(seed, *options);
         let names = self.instant.names.after_cut(|| fates.keeps_name());
         self.power_on(&names, |index, file, disk| {
-            file.settle(fates.for_file(index, file.dirty_sector_count()), disk)
+            file.after_cut(fates.for_file(index, file.dirty_sector_count()), disk)
         })
     }
 
@@ -103,7 +103,7 @@ impl CrashImage {
     }
 
     /// Whether everything was durable, so that all seeds give the same machine.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_all_durable(&self) -> bool {
         self.dirty_sector_count() == 0
             && self.pending_name_count() == 0
             && !self.instant.files.iter().any(Frozen::is_len_pending)

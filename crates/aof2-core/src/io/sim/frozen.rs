@@ -61,17 +61,17 @@ impl Frozen {
     }
 
     /// The file as the machine finds it after the power came back.
-    pub(super) fn settle(&self, mut fate: FileFate, disk: Arc<Disk>) -> Inode {
+    pub(super) fn after_cut(&self, mut fate: FileFate, disk: Arc<Disk>) -> Inode {
         let keeps_len = fate.keeps_len();
         let len = if keeps_len { self.len } else { self.durable_len };
         self.wake(disk, |contents| {
             for dirty in &self.dirty {
-                settle_page(&mut contents.durable, dirty, &mut fate);
+                cut_page(&mut contents.durable, dirty, &mut fate);
             }
             contents.durable.truncate(len);
             contents.len = len;
             contents.durable_len = len;
-            contents.allocated = self.settle_blocks(&contents.durable, len, keeps_len);
+            contents.allocated = self.blocks_after_cut(&contents.durable, len, keeps_len);
             contents.durable_allocated.clone_from(&contents.allocated);
         })
     }
@@ -86,7 +86,7 @@ impl Frozen {
 
     /// Which pages have a block. Where the two versions disagree the length
     /// decides, being metadata as well; but what holds bytes has a block.
-    fn settle_blocks(&self, contents: &Pages, len: usize, keeps_len: bool) -> Vec<bool> {
+    fn blocks_after_cut(&self, contents: &Pages, len: usize, keeps_len: bool) -> Vec<bool> {
         let has = |blocks: &[bool], index: usize| blocks.get(index).copied().unwrap_or(false);
         (0..page_count(len))
             .map(|index| {
@@ -98,7 +98,7 @@ impl Frozen {
     }
 }
 
-fn settle_page(durable: &mut Pages, dirty: &DirtyPage, fate: &mut FileFate) {
+fn cut_page(durable: &mut Pages, dirty: &DirtyPage, fate: &mut FileFate) {
     let mut kept = 0_u8;
     let mut torn = [0_u64; 8];
     for sector in sectors_of(dirty.mask) {

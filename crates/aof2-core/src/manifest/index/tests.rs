@@ -196,7 +196,7 @@ fn the_queue_of_unresolved_records_is_bounded_and_counts_what_it_drops() {
     assert_eq!(feed.index.counts().unresolved_dropped, 1);
     assert_eq!(feed.index.unresolved().count(), UNRESOLVED_COUNT_MAX);
     feed.open(5);
-    assert_eq!(feed.index.unresolved().count(), 0, "there is room again");
+    assert_eq!(feed.index.unresolved().count(), 0, "there is space again");
     assert_eq!(feed.add(6, EVICTED), Folded::Queued);
 
     let mut feed = Feed::default();
@@ -206,7 +206,7 @@ fn the_queue_of_unresolved_records_is_bounded_and_counts_what_it_drops() {
     assert!(bytes <= UNRESOLVED_BYTES_MAX && bytes > UNRESOLVED_BYTES_MAX - 70_000);
     let mut feed = Feed { index: through_snapshot(&feed.index) };
     let done = ManifestEvent::UploadDone { key: &key, etag: "" };
-    assert_eq!(feed.add(6, done), Folded::Dropped, "a snapshot does not make room");
+    assert_eq!(feed.add(6, done), Folded::Dropped, "a snapshot does not make space");
     feed.open(5);
     assert_eq!(feed.add(6, done), Folded::Queued, "what was resolved does");
 }

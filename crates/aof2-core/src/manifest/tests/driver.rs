@@ -163,7 +163,7 @@ impl Driver {
         if manifest.next_record() != count {
             return Err("an opened manifest has records that are not committed".into());
         }
-        self.model.settle(count);
+        self.model.keep(count);
         self.check_records(count)?;
         self.check_index(&manifest)?;
         self.manifest = Some(manifest);
@@ -274,7 +274,7 @@ impl Driver {
             62..78 => {
                 let ms = [0, 30, 300, 5_000][self.rng.usize(..4)];
                 self.sim.clock().advance_ms(ms);
-                self.with(|m| m.tend().map(drop))
+                self.with(|m| m.maintain().map(drop))
             }
             78..82 => self.with(|m| m.rotate()),
             82..86 => self.with(|m| m.snapshot().map(drop)),

@@ -91,7 +91,7 @@ pub(super) fn failed_sync_poisons() -> Result<(), String> {
     for again in [
         manifest.commit(),
         record_one(&manifest),
-        manifest.tend().map(drop),
+        manifest.maintain().map(drop),
         manifest.rotate(),
         manifest.snapshot().map(drop),
         manifest.wait_committed(1, None),

@@ -37,7 +37,7 @@ fn records_that_are_too_long_or_unknown_are_refused_and_leave_no_trace() {
 }
 
 #[test]
-fn what_waits_for_a_commit_is_bounded_without_anybody_tending() {
+fn what_waits_for_a_commit_is_bounded_without_any_upkeep() {
     let sim = SimStorage::new();
     let config = ManifestConfig {
         staged_bytes_max: 64 << 10,

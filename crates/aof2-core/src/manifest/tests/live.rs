@@ -128,7 +128,7 @@ fn threads_record_and_commit_side_by_side() {
                     let ordinal = manifest.record(SegmentId::from_u64(thread), i, event).unwrap();
                     match i % 7 {
                         0 => manifest.commit().unwrap(),
-                        3 => drop(manifest.tend().unwrap()),
+                        3 => drop(manifest.maintain().unwrap()),
                         _ => {}
                     }
                     if i % 50 == 0 {

@@ -116,7 +116,7 @@ pub(super) fn crash_on_commit() -> Result<(), String> {
             if manifest.committed() != expected {
                 return fail(format!("{} records, not {expected}", manifest.committed()));
             }
-            let trimmed = manifest.settled().trimmed_bytes;
+            let trimmed = manifest.reconciled().trimmed_bytes;
             let tail_is_there = has_tail && how != "cut, all lost" && call > 1;
             if tail_is_there && trimmed == 0 {
                 return fail("the tail was not noticed".into());
@@ -157,14 +157,14 @@ fn upload_retry() {
     manifest.rotate().unwrap();
     let key = StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 0 }.key("");
     for failures in 1..=3_u32 {
-        let wait = manifest.tend().unwrap().unwrap();
+        let wait = manifest.maintain().unwrap().unwrap();
         assert_eq!(wait.as_millis(), 500 << (failures - 1), "pauses double");
         let pending = manifest.with_index(|index| index.pending_upload(&key).cloned()).unwrap();
         assert_eq!(pending.attempts, failures);
         assert_eq!(pending.failure, Some(ReasonCode::UNAVAILABLE));
         assert_eq!(pending.logical_offset, 0, "the chunk's index");
         let records = manifest.next_record();
-        manifest.tend().unwrap();
+        manifest.maintain().unwrap();
         assert_eq!(manifest.next_record(), records, "not before its time");
         sim.clock().advance_ms(wait.as_millis() as u64);
     }
@@ -174,7 +174,7 @@ fn upload_retry() {
     assert!(manifest.with_index(|index| index.pending_upload(&key).is_some()));
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     store.fails_one_in.store(0, Ordering::Relaxed);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert!(manifest.with_index(|index| index.pending_uploads().next().is_none()));
     assert_eq!(manifest.metrics().uploads, 1);
     assert!(store.head(&key).unwrap().is_some());
@@ -271,10 +271,10 @@ fn follower_catch_up() {
             manifest.record(id, 0, ManifestEvent::Tier2Deleted { key: &key }).unwrap();
         }
         manifest.rotate().unwrap();
-        manifest.tend().unwrap();
+        manifest.maintain().unwrap();
     }
     manifest.rotate().unwrap();
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     let leader_chunks = reader(&leader).list().unwrap().chunks;
     assert!(leader_chunks.len() >= 6, "{leader_chunks:?}");
 

@@ -108,7 +108,7 @@ impl Model {
     }
 
     /// After a crash: the manifest kept `count` records; the others never existed.
-    pub(super) fn settle(&mut self, count: u64) {
+    pub(super) fn keep(&mut self, count: u64) {
         self.records.truncate(count as usize);
         self.acked = count;
     }

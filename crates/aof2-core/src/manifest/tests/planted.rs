@@ -12,7 +12,7 @@ fn guard(bug: ManifestBug) -> Result<(), String> {
         ManifestBug::KeepUncommittedTail => matrix::crash_on_commit(),
         ManifestBug::SkipChunkChecksum => damage::flips_are_reported(7),
         ManifestBug::HeaderBeforeData | ManifestBug::SealWithCommit => {
-            torn::torn_headers_are_settled().map(drop)
+            torn::torn_headers_are_reconciled().map(drop)
         }
         ManifestBug::UploadFlagFirst => uploads::deleted_chunks_are_in_the_store(1),
         ManifestBug::TrustUploadFlag => uploads::a_false_mark_is_not_believed(),

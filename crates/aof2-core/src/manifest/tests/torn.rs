@@ -48,7 +48,7 @@ fn cut(call: u64, seals: bool) -> Option<SimStorage> {
     sim.is_crashed().then_some(sim)
 }
 
-pub(super) fn torn_headers_are_settled() -> Result<u64, String> {
+pub(super) fn torn_headers_are_reconciled() -> Result<u64, String> {
     let path = ManifestLayout::new(ROOT, STREAM).chunk_path(0);
     let mut states = 0;
     for seals in [false, true] {
@@ -104,7 +104,7 @@ fn check(bytes: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn every_way_to_tear_a_header_is_settled() {
-    let states = torn_headers_are_settled().unwrap();
+fn every_way_to_tear_a_header_is_reconciled() {
+    let states = torn_headers_are_reconciled().unwrap();
     assert!(states > 20, "{states}");
 }

@@ -40,7 +40,7 @@ pub(super) fn deleted_chunks_are_in_the_store(fails_one_in: u64) -> Result<(), S
         seal_one(&manifest);
         let _ = manifest.snapshot().map_err(|e| e.to_string())?;
         for _ in 0..4 {
-            manifest.tend().map_err(|e| e.to_string())?;
+            manifest.maintain().map_err(|e| e.to_string())?;
             sim.clock().advance_ms(60_000);
             let here = chunks(&sim);
             let marked = |index| reader(&sim).chunk(index).unwrap().is_uploaded();
@@ -83,7 +83,7 @@ pub(super) fn a_false_mark_is_not_believed() -> Result<(), String> {
     manifest.snapshot().map_err(|e| e.to_string())?;
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     for _ in 0..3 {
-        manifest.tend().map_err(|e| e.to_string())?;
+        manifest.maintain().map_err(|e| e.to_string())?;
         let stored = store
             .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: 0 }.key(""))
             .map_err(|e| e.to_string())?;
@@ -109,7 +109,7 @@ fn without_a_store_nothing_is_deleted_where_uploads_are_required() {
     for _ in 0..6 {
         seal_one(&manifest);
         manifest.snapshot().unwrap();
-        manifest.tend().unwrap();
+        manifest.maintain().unwrap();
     }
     assert_eq!(chunks(&sim)[0], 0);
 }
@@ -127,16 +127,16 @@ fn the_two_latest_sealed_chunks_and_the_snapshots_chunk_stay() {
     for _ in 0..6 {
         seal_one(&manifest);
     }
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert_eq!(chunks(&sim), [0, 1, 2, 3, 4, 5], "no snapshot covers them");
     manifest.snapshot().unwrap();
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     // The marker of the snapshot stands in chunk 6; its position is the end of chunk 5.
     assert_eq!(chunks(&sim), [4, 5, 6]);
     for _ in 0..3 {
         seal_one(&manifest);
     }
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert_eq!(chunks(&sim), [5, 6, 7, 8], "everything from the snapshot on");
     let index = manifest.index();
     drop(manifest);
@@ -155,7 +155,7 @@ fn with_two_snapshots_kept_the_older_ones_chunks_stay_and_replay_can_fall_back()
     let manifest = open_with(&sim, config.clone()).unwrap();
     for _ in 0..20 {
         seal_one(&manifest);
-        manifest.tend().unwrap();
+        manifest.maintain().unwrap();
     }
     assert!(chunks(&sim)[0] > 8, "{:?}", chunks(&sim));
     let index = manifest.index();
@@ -184,7 +184,7 @@ fn a_damaged_chunk_waits_alone() {
     sim.flip_bit(&damaged, 70 * 8).unwrap();
     let store = FlakyStore::new(0);
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     let is_stored = |index| {
         store
             .head(&StoredChunkName { stream_id: STREAM, lineage: 0, chunk_index: index }.key(""))
@@ -194,21 +194,21 @@ fn a_damaged_chunk_waits_alone() {
     assert_eq!([0, 1, 2, 3].map(is_stored), [false, true, true, true]);
     record_one(&manifest).unwrap();
     let ordinal = manifest.next_record() - 1;
-    let wait = manifest.tend().unwrap().unwrap();
+    let wait = manifest.maintain().unwrap().unwrap();
     assert_eq!(wait.as_millis(), 20);
     sim.clock().advance_ms(20);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert!(manifest.committed() > ordinal, "committed in time");
     manifest.snapshot().unwrap();
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert_eq!(chunks(&sim)[0], 0, "it is not in the store, so it stays");
     let metrics = manifest.metrics();
     assert!(metrics.crc_error_count > 0 && metrics.upload_failures > 0, "{metrics:?}");
     // It can be read again, as after a restore.
     sim.flip_bit(&damaged, 70 * 8).unwrap();
-    let wait = manifest.tend().unwrap().unwrap();
+    let wait = manifest.maintain().unwrap().unwrap();
     sim.clock().advance_ms(wait.as_millis() as u64);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert!(is_stored(0));
 }
 
@@ -226,8 +226,8 @@ fn a_snapshot_is_taken_once_for_so_many_chunks() {
         let before = manifest.metrics().snapshots;
         for _ in 0..every * 3 {
             seal_one(&manifest);
-            manifest.tend().unwrap();
-            manifest.tend().unwrap();
+            manifest.maintain().unwrap();
+            manifest.maintain().unwrap();
         }
         assert_eq!(manifest.metrics().snapshots - before, 3, "every {every}");
         manifest.close().unwrap();
@@ -244,7 +244,7 @@ fn an_idle_stream_comes_to_rest() {
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     record_one(&manifest).unwrap();
     let mut rounds = 0;
-    while let Some(wait) = manifest.tend().unwrap() {
+    while let Some(wait) = manifest.maintain().unwrap() {
         sim.clock().advance_ms(wait.as_millis() as u64 + 1);
         rounds += 1;
         assert!(rounds < 20, "still busy, {} records", manifest.next_record());
@@ -252,7 +252,7 @@ fn an_idle_stream_comes_to_rest() {
     let records = manifest.next_record();
     for _ in 0..5 {
         sim.clock().advance_ms(100_000);
-        assert_eq!(manifest.tend().unwrap(), None);
+        assert_eq!(manifest.maintain().unwrap(), None);
     }
     assert_eq!(manifest.next_record(), records);
     assert!(
@@ -269,51 +269,51 @@ fn timers_commit_and_seal_and_never_an_empty_chunk() {
     let config = ManifestConfig { commit_ms: 20, rotation_ms: 250, ..tiered() };
     let manifest = open_with(&sim, config).unwrap();
     let at = || sim.clock().peek_ns() / 1_000_000;
-    assert_eq!(manifest.tend().unwrap(), None, "nothing to do");
+    assert_eq!(manifest.maintain().unwrap(), None, "nothing to do");
     record_one(&manifest).unwrap();
     let recorded_at = at();
-    let wait = manifest.tend().unwrap().unwrap();
+    let wait = manifest.maintain().unwrap().unwrap();
     assert_eq!(wait.as_millis(), 20);
     sim.clock().advance_ms(19);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert_eq!(manifest.committed(), 0, "not yet");
     sim.clock().advance_ms(1);
-    let wait = manifest.tend().unwrap().unwrap();
+    let wait = manifest.maintain().unwrap().unwrap();
     assert_eq!((manifest.committed(), at()), (1, recorded_at + 20));
     assert_eq!(wait.as_millis(), 250, "from the last commit on");
     sim.clock().advance_ms(249);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     assert!(!reader(&sim).chunk(0).unwrap().is_sealed());
     sim.clock().advance_ms(1);
-    assert_eq!(manifest.tend().unwrap(), None);
+    assert_eq!(manifest.maintain().unwrap(), None);
     assert!(reader(&sim).chunk(0).unwrap().is_sealed());
     for _ in 0..5 {
         sim.clock().advance_ms(1_000);
-        manifest.tend().unwrap();
+        manifest.maintain().unwrap();
         manifest.rotate().unwrap();
     }
     assert_eq!(chunks(&sim), [0], "an empty chunk is never made");
 }
 
 #[test]
-fn much_waiting_rings_and_commits_at_once() {
+fn much_waiting_notifies_and_commits_at_once() {
     let sim = SimStorage::new();
     let config = ManifestConfig { commit_bytes: 4 << 10, ..tiered() };
     let manifest = open_with(&sim, config).unwrap();
-    let rung = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let bell = Arc::clone(&rung);
-    manifest.set_bell(move || {
-        bell.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let notified = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = Arc::clone(&notified);
+    manifest.set_notify(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     });
     let blob = [1; 2_000];
     let event = ManifestEvent::CustomEvent { schema_id: 0, blob: &blob };
-    let mut rings = Vec::new();
+    let mut counts = Vec::new();
     for _ in 0..4 {
         manifest.record(SegmentId::from_u64(1), 0, event).unwrap();
-        rings.push(rung.load(std::sync::atomic::Ordering::SeqCst));
+        counts.push(notified.load(std::sync::atomic::Ordering::SeqCst));
     }
-    assert_eq!(rings, [1, 1, 2, 2], "the first, and the one that makes it much");
-    manifest.tend().unwrap();
+    assert_eq!(counts, [1, 1, 2, 2], "the first, and the one that makes it much");
+    manifest.maintain().unwrap();
     assert_eq!(manifest.committed(), 4);
 }
 
@@ -348,7 +348,7 @@ fn verifying_asks_the_store_for_what_is_marked() {
     let store = FlakyStore::new(0);
     manifest.set_uploader(Arc::clone(&store) as Arc<dyn ChunkUploader>);
     seal_one(&manifest);
-    manifest.tend().unwrap();
+    manifest.maintain().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(sim.clone());
     let check =
         |store: &FlakyStore| verify_manifest_with(&storage, ROOT, Some((store, ""))).unwrap();

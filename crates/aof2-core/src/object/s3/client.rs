@@ -77,7 +77,7 @@ fn credentials(secrets: &ColdSecrets) -> Result<Option<SharedCredentialsProvider
     Ok(Some(SharedCredentialsProvider::new(credentials)))
 }
 
-/// Takes headers away that nobody reads: some stores send this one twice, which the
+/// Removes headers that nobody reads: some stores send this one twice, which the
 /// SDK takes for a broken answer.
 #[derive(Debug)]
 struct WithoutEchoes;

@@ -57,7 +57,7 @@ impl Cursor {
         let (entry, opened) = self.bring_back(entry, opened)?;
         match opened {
             Opened::Whole(segment) => Ok(Spot { entry, segment, ahead: None, passed: None }),
-            Opened::ByWindows(artifact) => self.open_away(entry, artifact, want),
+            Opened::ByWindows(artifact) => self.open_windowed(entry, artifact, want),
         }
     }
 

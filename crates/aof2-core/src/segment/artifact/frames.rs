@@ -174,8 +174,8 @@ impl FrameDecoder {
                     return Err(FrameError::Fault(wrong_len(frame, produced)));
                 }
                 sink(&self.out).map_err(FrameError::Sink)?;
-                let has_room = self.out.len() < self.out.capacity();
-                if input.pos() == piece.len() && has_room {
+                let has_space = self.out.len() < self.out.capacity();
+                if input.pos() == piece.len() && has_space {
                     break;
                 }
             }

@@ -67,7 +67,7 @@ impl End {
 impl KeptFile {
     pub(super) fn open(storage: &dyn Storage, path: PathBuf, doing: Doing) -> Result<Arc<Self>> {
         let limit = OpenLimit::process();
-        limit.make_room();
+        limit.make_space();
         let file = storage.open(&path, OpenMode::Read).map_err(AofError::io(doing.open, &path))?;
         let identity = file.identity().map_err(AofError::io(doing.read, &path))?;
         let opened = Arc::new(Self {
@@ -126,7 +126,7 @@ impl KeptFile {
             Some(file) => Arc::clone(file),
             None => {
                 let limit = OpenLimit::process();
-                limit.make_room();
+                limit.make_space();
                 let file = self.open_again(&mut state)?;
                 state.file = Some(Arc::clone(&file));
                 state.readers += 1;

@@ -19,7 +19,7 @@ impl Store {
         self.tell_opened();
         let compare_in = self.compare_shadow_if_due();
         let manifest = self.transitions.state.lock().manifest.clone()?;
-        let maintain_in = manifest.tend_local().unwrap_or_else(|error| {
+        let maintain_in = manifest.maintain_local().unwrap_or_else(|error| {
             self.drop_poisoned(&mut self.transitions.state.lock(), &error);
             // What could not be written is still there to be written.
             manifest.poison().is_none().then_some(MAINTAIN_RETRY)
@@ -31,7 +31,7 @@ impl Store {
     /// to come again.
     pub(crate) fn upload_manifest(&self) -> Option<Duration> {
         let manifest = self.transitions.state.lock().manifest.clone()?;
-        manifest.tend_store().unwrap_or_else(|error| {
+        manifest.maintain_store().unwrap_or_else(|error| {
             self.drop_poisoned(&mut self.transitions.state.lock(), &error);
             manifest.poison().is_none().then_some(MAINTAIN_RETRY)
         })

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::cache::WindowCache;
 use crate::error::{AofError, Result};
+use crate::io::threads;
 use crate::segment::Artifact;
 
 /// One waits for an answer while the other decompresses.
@@ -81,9 +82,7 @@ impl WindowFetcher {
         }
         state.threads += 1;
         let fetcher = Arc::clone(self);
-        let started = std::thread::Builder::new()
-            .name("aof2-fetch".into())
-            .spawn(move || fetcher.fetch_all());
+        let started = threads::start("aof2-fetch", move || fetcher.fetch_all());
         if let Err(error) = started {
             state.threads -= 1;
             if state.threads == 0 {

@@ -105,7 +105,7 @@ impl Driver {
         let scan = Scan::new(Arc::clone(&stream) as Arc<dyn Source>, ScanOptions::default())
             .map_err(|e| e.to_string())?;
         self.model.check_scan(scan, earliest, count)?;
-        self.model.settle(count);
+        self.model.keep(count);
         self.stream = Some(stream);
         Ok(())
     }

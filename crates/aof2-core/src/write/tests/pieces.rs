@@ -43,7 +43,7 @@ fn segment_files(sim: &SimStorage) -> Vec<PathBuf> {
     sim.files().into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")).collect()
 }
 
-/// There is no room for a map of a segment, from now on.
+/// There is no space for a map of a segment, from now on.
 fn refuse_maps(sim: &SimStorage) {
     sim.fail_when(|call| {
         let is_segment = call.path.extension().is_some_and(|e| e == "seg");
@@ -88,7 +88,7 @@ fn a_segment_that_cannot_be_mapped_reads_the_same() {
             let from = ScanOptions { start: Start::Offset(*offset), ..Default::default() };
             assert_eq!(rows(&by_windows, from).0[..], expected[*offset as usize..]);
         }
-        // With room again it is mapped again.
+        // With space again it is mapped again.
         sim.clear_faults();
         assert_eq!(rows(&by_windows, ScanOptions::default()).0, expected);
     }

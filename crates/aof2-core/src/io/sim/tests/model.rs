@@ -231,7 +231,7 @@ proptest! {
             if let Err(what) = model.check(seed, &bytes) {
                 prop_assert!(false, "seed {}: {}", seed, what);
             }
-            prop_assert!(machine.image().is_settled());
+            prop_assert!(machine.image().is_all_durable());
         }
     }
 }

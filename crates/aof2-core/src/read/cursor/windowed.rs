@@ -1,5 +1,6 @@
-//! Getting into segments that are in other tiers: waiting for their windows or not,
-//! having them brought back or not, and asking for the next one in time.
+//! Reading segments by windows, because they are compressed, in an object store, or cannot
+//! be mapped: waiting for a window or not, having the segment brought back to the hot tier
+//! or not, and asking for the next one in time.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::segment::{Artifact, Segment};
 use crate::store::{FRAMES_MAX, ReadAhead};
 use crate::store::{Opened, SegmentEntry};
 
-/// How a cursor reads segments in other tiers.
+/// How a cursor reads segments that have no file to map.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// Whether it waits for a window that is not in memory.
@@ -50,7 +51,7 @@ impl Drop for Announced {
 }
 
 impl Cursor {
-    /// Has an away segment brought back, if that is how the cursor reads.
+    /// Has a segment in another tier brought back, if that is how the cursor reads.
     pub(super) fn bring_back(
         &mut self,
         entry: Arc<SegmentEntry>,
@@ -59,8 +60,8 @@ impl Cursor {
         if self.manner.hydrate != Hydrate::Always {
             return Ok((entry, opened));
         }
-        let is_away = matches!(opened, Opened::ByWindows(_));
-        if is_away {
+        let is_windowed = matches!(opened, Opened::ByWindows(_));
+        if is_windowed {
             // What this cursor holds must not be in the way.
             self.let_go();
             match self.source.bring_back(entry.meta.segment_id) {
@@ -69,7 +70,7 @@ impl Cursor {
                     return self.open_copy(entry);
                 }
                 Comeback::Refused => {}
-                // There is no room, and there will be none for the others either.
+                // There is no space, and there will be none for the others either.
                 Comeback::Late => self.manner.hydrate = Hydrate::Never,
             }
         }
@@ -103,8 +104,8 @@ impl Cursor {
         here.segment = Arc::new(nothing);
     }
 
-    /// The window of an away segment in which something is looked for.
-    pub(super) fn open_away(
+    /// The window of a segment in which something is looked for.
+    pub(super) fn open_windowed(
         &mut self,
         entry: Arc<SegmentEntry>,
         artifact: Arc<Artifact>,
@@ -221,7 +222,7 @@ impl Cursor {
         self.announced = Some(Announced(Some(artifact)));
     }
 
-    /// The scan ends here, perhaps at the very end of an away segment.
+    /// The scan ends here, perhaps at the very end of a segment that is read by windows.
     pub(crate) fn note_ended(&mut self) {
         let is_all = self.here.as_ref().is_some_and(|here| {
             here.ahead.as_ref().is_some_and(|ahead| !ahead.has_next())
@@ -232,8 +233,8 @@ impl Cursor {
         }
     }
 
-    /// All of an away segment was read. The second time it is asked to come back, if
-    /// there is room.
+    /// All of a segment was read by windows. The second time it is asked to come back, if
+    /// there is space.
     fn note_scanned(&mut self) {
         let Some(here) = &mut self.here else { return };
         if !std::mem::take(&mut here.is_from_start) {

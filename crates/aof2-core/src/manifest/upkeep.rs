@@ -15,7 +15,7 @@ impl Manifest {
     /// Uploads that fail are recorded and tried again later, and so are snapshots; the
     /// errors given here are those of the chunk that is being written. If it is not
     /// poisoned, as on a full disk, the caller comes again after a while of its choice.
-    pub fn tend(&self) -> Result<Option<Duration>> {
+    pub fn maintain(&self) -> Result<Option<Duration>> {
         self.commit_if_due()?;
         self.rotate_if_due()?;
         self.upload_due(self.uploader.lock().clone(), true)?;
@@ -24,9 +24,9 @@ impl Manifest {
         Ok(self.next_due(self.next_upload_ms()))
     }
 
-    /// The part of [`Manifest::tend`] that asks no store anything, for owners whose
-    /// commits must not wait for one. [`Manifest::tend_store`] is the rest.
-    pub fn tend_local(&self) -> Result<Option<Duration>> {
+    /// The part of [`Manifest::maintain`] that asks no store anything, for owners whose
+    /// commits must not wait for one. [`Manifest::maintain_store`] is the rest.
+    pub fn maintain_local(&self) -> Result<Option<Duration>> {
         self.commit_if_due()?;
         self.rotate_if_due()?;
         self.snapshot_if_due();
@@ -39,7 +39,7 @@ impl Manifest {
     /// Uploads sealed chunks, and removes old ones that the store has. Says how long
     /// nothing will be due; `None` until another chunk is sealed. Whoever calls knows when
     /// the store is worth another try: a store that refused a chunk is asked again at once.
-    pub fn tend_store(&self) -> Result<Option<Duration>> {
+    pub fn maintain_store(&self) -> Result<Option<Duration>> {
         let uploader = self.uploader.lock().clone();
         if uploader.is_none() {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Manifest {
             return Ok(());
         }
         let rotated = files.writer.rotate();
-        self.settle(&files);
+        self.publish(&files);
         rotated.map(drop)
     }
 

@@ -67,7 +67,7 @@ impl Scratch {
 
     /// Writes back what earlier work left dirty, so that the next timed region
     /// pays only for itself.
-    pub fn settle(&self) -> Result<()> {
+    pub fn quiesce(&self) -> Result<()> {
         rustix::fs::syncfs(File::open(&self.root)?)?;
         Ok(())
     }

@@ -33,7 +33,7 @@ impl Subject for AppendBound {
                 PreparedFile::create(&self.scratch.fresh_path("append-bound"), len)?
             }
         };
-        self.scratch.settle()?;
+        self.scratch.quiesce()?;
         file.fault_in()?;
 
         let start = Instant::now();

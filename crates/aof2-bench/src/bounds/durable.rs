@@ -39,7 +39,7 @@ impl Subject for DurableBound {
         let file = File::options().write(true).open(&path)?;
         file.sync_all()?;
         let mut batch = vec![0; batch_len];
-        self.scratch.settle()?;
+        self.scratch.quiesce()?;
 
         let start = Instant::now();
         for number in 0..batch_count {

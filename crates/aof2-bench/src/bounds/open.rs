@@ -32,7 +32,7 @@ impl OpenBound {
             file.write_all_at(&[1; PAGE_LEN], 0)?;
             self.paths.push(path);
         }
-        self.scratch.settle()
+        self.scratch.quiesce()
     }
 }
 

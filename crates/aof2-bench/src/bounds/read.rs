@@ -36,7 +36,7 @@ impl RecordFile {
             let len = self.plan.record_count * record_len(self.plan.payload_len) as u64;
             let mut file = PreparedFile::create(&path, len)?;
             write_records(file.bytes_mut(), &self.payloads, 0, self.plan.record_count);
-            self.scratch.settle()?;
+            self.scratch.quiesce()?;
             self.file = Some((path, file));
         }
         self.file.as_ref().ok_or_else(|| "the file was just written".into())

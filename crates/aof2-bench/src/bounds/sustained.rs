@@ -41,7 +41,7 @@ impl Subject for SustainedBound {
         let records_per_file = plan.segment_bytes / record_len(plan.payload_len) as u64;
         let file_count = plan.record_count.div_ceil(records_per_file);
         let mut filled = Vec::new();
-        self.scratch.settle()?;
+        self.scratch.quiesce()?;
 
         let elapsed = thread::scope(|scope| -> Result<_> {
             let (sender, prepared) = sync_channel(CHANNEL_DEPTH);

@@ -68,7 +68,7 @@ impl Subject for DurableWork {
 fn in_new_log<T>(job: &Job, work: impl FnOnce(&mut dyn Log) -> Result<T>) -> Result<T> {
     // Before the log is created: writing back the pages that an engine faulted in
     // ahead would undo its preparation.
-    job.scratch.settle()?;
+    job.scratch.quiesce()?;
     let dir = job.scratch.fresh_dir(&job.label())?;
     let mut log = job.engine.create(&dir, &job.plan)?;
     let outcome = work(log.as_mut())?;

@@ -25,7 +25,7 @@ impl OpenWork {
         let mut log = engine.create(&dir, plan)?;
         log.fill_segments(payloads, plan.segment_count)?;
         log.close()?;
-        scratch.settle()?;
+        scratch.quiesce()?;
         Ok(dir)
     }
 }
@@ -80,7 +80,7 @@ impl Subject for RecoveryWork {
         };
         let dir = self.job.scratch.fresh_dir(&self.job.label())?;
         scratch::copy_image(&image, &dir)?;
-        self.job.scratch.settle()?;
+        self.job.scratch.quiesce()?;
 
         let start = Instant::now();
         let mut log = self.job.engine.open(&dir, &self.job.plan)?;

@@ -27,7 +27,7 @@ impl FilledLog {
                 let mut log = job.engine.create(&dir, &job.plan)?;
                 log.append(&job.payloads, job.plan.record_count, None)?;
                 log.sync()?;
-                job.scratch.settle()?;
+                job.scratch.quiesce()?;
                 log
             }
         };

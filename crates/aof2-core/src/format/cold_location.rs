@@ -105,7 +105,7 @@ impl ColdLocation {
             },
             sse: value("sse")?.ok_or(bad("sse", "missing"))?,
         };
-        // One comparison settles the checksum and anything behind the last line.
+        // One comparison covers the checksum and anything behind the last line.
         if location.encode()? != bytes {
             return Err(bad("location", "damaged, or not in canonical form"));
         }

@@ -48,7 +48,7 @@ pub fn decode_pins(bytes: &[u8]) -> Result<BTreeSet<SegmentId>, FormatError> {
     let pins: Option<BTreeSet<_>> =
         ids.take(PINS_COUNT_MAX).map(|line| line.parse().ok().map(SegmentId::from_u64)).collect();
     let pins = pins.ok_or(bad("not a segment id"))?;
-    // One comparison settles order, doubles, the checksum and what stands behind it.
+    // One comparison covers order, doubles, the checksum and what stands behind it.
     if encode_pins(&pins) != bytes {
         return Err(bad("damaged, or not in canonical form"));
     }

@@ -75,7 +75,7 @@ impl StreamIdentity {
                 .parse()
                 .map_err(|_| bad("created_at_ns", "not a decimal number"))?,
         };
-        // One comparison settles signs, leading zeros, letter case, needless
+        // One comparison covers signs, leading zeros, letter case, needless
         // escapes and anything after the last line.
         if identity.encode() != bytes {
             return Err(bad("identity", "not in canonical form"));

@@ -66,9 +66,9 @@ fn a_cut_anywhere_leaves_no_segment_or_all_of_it() {
                 check_names(&after, &fixture, &what);
                 // Whatever was left does not stand in the way.
                 hydrate(&after, &artifact, dir).map_err(|e| format!("{what}: {e}")).unwrap();
-                let settled = after.image().materialize(0, &CrashOptions::default());
-                assert!(check_names(&settled, &fixture, &what), "{what}: not durable");
-                assert_eq!(settled.list(dir).unwrap().len(), 1, "{what}: a temporary stays");
+                let durable = after.image().materialize(0, &CrashOptions::default());
+                assert!(check_names(&durable, &fixture, &what), "{what}: not durable");
+                assert_eq!(durable.list(dir).unwrap().len(), 1, "{what}: a temporary stays");
             }
         }
     }

@@ -7,6 +7,7 @@ use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::sim::{CrashOptions, SimStorage};
+use crate::manifest::ManifestIndex;
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
 use crate::segment::ArtifactOptions;
@@ -132,8 +133,10 @@ fn check_outcome(
     world.is_tidy()?;
     drop(world);
     lose(disk, &[""]);
-    let world = open(disk, bucket).map_err(|e| format!("all files lost: {e}"))?;
-    world.check(&mut promise, end).map_err(|e| format!("all files lost: {e}"))
+    let lost = |error: String| format!("all files lost: {error}");
+    let world = open(disk, bucket).map_err(|e| lost(e.to_string()))?;
+    world.check(&mut promise, end).map_err(lost)?;
+    world.settle().and_then(|()| world.is_tidy()).map_err(lost)
 }
 
 /// How many histories: `AOF2_ARCHIVE_HISTORIES`; `AOF2_CRASH_SEED` to look at one again.
@@ -511,4 +514,45 @@ pub(super) fn a_delete_is_durable_before_its_object_goes() {
     world.check(&mut promise, end).unwrap();
     world.settle().unwrap();
     assert_eq!(world.missing_objects(), Vec::<String>::new());
+}
+
+/// A log that lost its disk gets its manifest back as far as it was uploaded: what was
+/// deleted after that it still names, and nobody else would ever tell it.
+#[test]
+fn a_manifest_that_came_back_names_no_object_that_was_deleted_since() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.settle().unwrap();
+    let store = world.stream.store();
+    let chunks = || bucket.objects().keys().filter(|key| key.ends_with(".mlog")).count();
+    while chunks() == 0 {
+        store.tend_manifest();
+        sim.clock().advance_ms(20);
+        world.coordinator.settle_cold();
+    }
+    let first = store.table().first().unwrap();
+    let key = store.cold_key(&first).unwrap();
+    promise.trimmed = first.end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    world.coordinator.settle_cold();
+    assert!(!bucket.objects().contains_key(&key));
+    let names = |world: &World| {
+        let named = |index: &ManifestIndex| {
+            index.segments().any(|segment| segment.cold_key.as_deref() == Some(&key))
+        };
+        world.stream.store().look_at_manifest(named).unwrap()
+    };
+    assert!(!names(&world));
+    let world = open(&SimStorage::new(), &bucket).unwrap();
+    assert!(names(&world));
+    let end = world.stream.durable().count();
+    world.check(&mut promise, end).unwrap();
+    world.settle().unwrap();
+    assert!(!names(&world));
+    world.is_tidy().unwrap();
 }

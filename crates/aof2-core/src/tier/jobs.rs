@@ -90,12 +90,18 @@ impl Job {
     ) -> Result<u64> {
         let counters = &tiers.counters;
         let start = Instant::now();
-        let entry = stream.store().sealed_entry(segment_id)?;
-        if entry.is_hot() && !stream.store().is_held_elsewhere(&entry)? {
-            Self::compress_now(stream, tiers, segment_id)?;
-        }
-        let evict = Change::Evict(segment_id, Residency::Hot);
-        let bytes = stream.store().apply(&evict)?.bytes;
+        let raw = stream.store().sealed_entry(segment_id)?.record_bytes();
+        let bytes = match stream.store().apply(&Change::Evict(segment_id, Residency::Hot)) {
+            // No other tier has it for sure.
+            Err(AofError::LastCopy(_) | AofError::Cold(_)) => {
+                let (compressed, evicted) = stream.store().compress_and_evict(segment_id)?;
+                if compressed.is_done {
+                    counters.compressed(raw, compressed.bytes, start.elapsed());
+                }
+                evicted.bytes
+            }
+            evicted => evicted?.bytes,
+        };
         if bytes > 0 {
             counters.evictions.fetch_add(1, Ordering::Relaxed);
             tracing::info!(

@@ -262,6 +262,38 @@ fn the_last_copy_stays_in_every_tier() {
     world.check(&mut promise, end).unwrap();
 }
 
+/// Whoever asks for it: a segment file stays while the copy that would be left is damaged,
+/// or is not in the bucket any more.
+#[test]
+fn a_segment_file_stays_unless_the_copy_that_is_left_is_good() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    store.apply(&Change::Compress(id)).unwrap();
+    let entry = store.sealed_entry(id).unwrap();
+    let warm = entry.away_copies().warm.unwrap().source().name().to_owned();
+    sim.flip_bit(&warm, 8 * 100).unwrap();
+    let evict = Change::Evict(id, Residency::Hot);
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::Corrupt(_))), "{refused:?}");
+    sim.flip_bit(&warm, 8 * 100).unwrap();
+    world.coordinator.settle_cold();
+    store.apply(&Change::Evict(id, Residency::Warm)).unwrap();
+    let key = store.cold_key(&entry).unwrap();
+    bucket.fail_at(bucket.calls(), BucketFault::Before(ObjectErrorKind::Denied));
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::Cold(_))), "{refused:?}");
+    assert!(bucket.remove(&key));
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::LastCopy(_))), "{refused:?}");
+    assert!(entry.is_hot());
+    let end = world.stream.durable().count();
+    world.check(&mut promise, end).unwrap();
+}
+
 /// Seals segments until there are two.
 pub(super) fn seal_two(world: &World, promise: &mut Promise) {
     let mut rng = Rng::with_seed(3);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -69,6 +69,8 @@ pub(crate) struct SegmentEntry {
     last_read: AtomicU64,
     /// How often somebody read all of it while it was in another tier.
     scans: AtomicU64,
+    /// Whether retention is removing its files.
+    is_leaving: AtomicBool,
 }
 
 /// Openings of segments so far, of all streams: a clock for "longest ago".
@@ -140,6 +142,7 @@ impl SegmentEntry {
             last_read: AtomicU64::new(0),
             warm_since_ms: AtomicU64::new(0),
             scans: AtomicU64::new(0),
+            is_leaving: AtomicBool::new(false),
         }
     }
 
@@ -319,6 +322,40 @@ impl SegmentEntry {
         copies.pieces.clone().map(Opened::Away).ok_or(AofError::NoSuchSegment(self.meta.segment_id))
     }
 
+    /// Its files are about to be removed by retention: whoever finds them gone from now on
+    /// is told so.
+    pub(super) fn note_leaving(&self) {
+        self.is_leaving.store(true, Ordering::Release);
+    }
+
+    /// A file that is gone because the segment leaves the log.
+    fn explain_missing(&self, error: AofError) -> AofError {
+        let is_leaving = self.is_leaving.load(Ordering::Acquire);
+        match self.end_offset().filter(|_| is_leaving && error.is_file_gone()) {
+            Some(earliest) => AofError::Trimmed { earliest },
+            None => error,
+        }
+    }
+
+    /// Whether its file should be there and is not. Nothing else is looked at.
+    pub(crate) fn is_file_missing(&self, storage: &dyn Storage) -> bool {
+        let copies = self.copies.lock();
+        !copies.is_evicted
+            && copies.known.strong_count() == 0
+            && matches!(storage.exists(&self.path), Ok(false))
+    }
+
+    /// The damage if its file is gone: all records up to `end`.
+    pub(crate) fn file_missing(&self, end: u64) -> AofError {
+        let first = self.meta.first_offset;
+        AofError::Corrupt(Box::new(Damage {
+            path: self.path.clone(),
+            offset: 0,
+            records: first..end.max(first),
+            reason: "the file of the segment is missing".into(),
+        }))
+    }
+
     /// Lets go of the map of a sealed segment.
     fn forget_map(&self) {
         if self.sealed_info().is_some() {
@@ -494,7 +531,7 @@ impl SegmentTable {
             return Ok(Opened::Away(Arc::clone(artifact)));
         }
         let opened = entry.open_file(storage, &mut copies, by_windows);
-        let opened = opened.map_err(|e| self.explain_missing(e, entry))?;
+        let opened = opened.map_err(|error| entry.explain_missing(error))?;
         let Opened::Whole(segment) = &opened else { return Ok(opened) };
         copies.known = Arc::downgrade(segment);
         copies.kept = Some(Arc::clone(segment));
@@ -545,16 +582,6 @@ impl SegmentTable {
     /// Forgets what was kept of a segment's windows.
     pub(crate) fn forget_windows(&self, segment_index: u32) {
         self.windows.forget(segment_index);
-    }
-
-    /// A file that vanished below our feet was trimmed, by this or another process.
-    fn explain_missing(&self, error: AofError, entry: &SegmentEntry) -> AofError {
-        let missing = error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-        let last = self.last().is_some_and(|l| l.meta.segment_id == entry.meta.segment_id);
-        match (missing && !last, entry.end_offset()) {
-            (true, Some(earliest)) => AofError::Trimmed { earliest },
-            _ => error,
-        }
     }
 
     fn note_opened(&self, entry: &Arc<SegmentEntry>) {

@@ -84,6 +84,12 @@ impl StreamView {
         latest(self.objects.iter().filter(|object| !self.is_void(object)))
     }
 
+    /// Whether an object is there, whatever it counts for.
+    pub(crate) fn holds(&self, segment_id: SegmentId, epoch: u32) -> bool {
+        let place = |object: &ArchivedObject| (object.segment_id, object.epoch);
+        self.objects.binary_search_by_key(&(segment_id, epoch), place).is_ok()
+    }
+
     /// Every other object of the stream, which nobody reads.
     pub(crate) fn leftovers(&self) -> Vec<ArchivedObject> {
         let standing = self.standing();

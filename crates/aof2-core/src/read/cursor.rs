@@ -152,7 +152,7 @@ impl Cursor {
             Start::Offset(offset) => offset,
             _ => return None,
         };
-        let damaged = table.find_offset(offset).filter(|entry| entry.damage.is_some())?;
+        let damaged = table.find_offset(offset).filter(|entry| self.is_unreadable(entry))?;
         let behind = damaged.end_offset()?.min(self.limit.next_offset);
         if behind <= offset {
             return None;

@@ -85,12 +85,34 @@ impl Store {
         confirm: &dyn Fn(&SegmentEntry) -> Result<bool>,
     ) -> Result<Applied> {
         let _right = self.begin(change);
+        self.apply_held(change, false, confirm)
+    }
+
+    /// Compresses a segment and evicts its segment file, both in one turn, so that the
+    /// compressed file that was just verified need not be read again. Returns what was done
+    /// for each.
+    pub(crate) fn compress_and_evict(&self, segment_id: SegmentId) -> Result<(Applied, Applied)> {
+        let _right = self.busy.begin(Slot::Files(segment_id));
+        let always = |_: &SegmentEntry| Ok(true);
+        let compressed = self.apply_held(&Change::Compress(segment_id), false, &always)?;
+        let evict = Change::Evict(segment_id, Residency::Hot);
+        let evicted = self.apply_held(&evict, compressed.is_done, &always)?;
+        Ok((compressed, evicted))
+    }
+
+    /// Makes a change with the right in hand.
+    fn apply_held(
+        &self,
+        change: &Change,
+        is_warm_fresh: bool,
+        confirm: &dyn Fn(&SegmentEntry) -> Result<bool>,
+    ) -> Result<Applied> {
         // With the right in hand: it may have gone while we waited.
         if let Some(error) = self.refusal() {
             return Err(error);
         }
         let entry = self.entry_for(change)?;
-        let Some(mut step) = self.step_for(change, &entry)? else {
+        let Some(mut step) = self.step_for(change, &entry, is_warm_fresh)? else {
             return Ok(self.unchanged(change, &entry));
         };
         if !confirm(&entry)? {
@@ -217,6 +239,7 @@ impl Store {
         &self,
         change: &Change,
         entry: &Arc<SegmentEntry>,
+        is_warm_fresh: bool,
     ) -> Result<Option<Box<dyn Step>>> {
         let copies = entry.copies();
         let step: Option<Box<dyn Step>> = match change {
@@ -224,7 +247,7 @@ impl Store {
             Change::Upload(id) => steps::Upload::of(*id, &copies)?,
             Change::Fetch(_) => steps::Fetch::of(&copies),
             Change::Hydrate(_) => steps::Hydrate::of(entry, &copies),
-            Change::Evict(_, Residency::Hot) => steps::EvictHot::of(entry),
+            Change::Evict(_, Residency::Hot) => steps::EvictHot::of(entry, is_warm_fresh),
             Change::Evict(_, Residency::Warm) => steps::EvictWarm::of(&copies),
             Change::Evict(_, Residency::Cold) => None,
             Change::SetAside(_, suspect) => steps::SetAside::of(self, entry, suspect)?,

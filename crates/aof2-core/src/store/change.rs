@@ -11,7 +11,7 @@
 //! | upload | `UploadStarted`, committed | object created, later claims looked for | index kept in `cold/`; names the cold copy | `UploadDone`, committed |
 //! | fetch | | `warm/` file copied, synced, verified, compared with the object's checksum, named | names the warm copy | `CompressionDone` |
 //! | hydrate | `HydrationStarted` | segment file written, synced, verified, named | names the hot copy | `HydrationDone` |
-//! | evict hot | | | no longer names it; segment file removed | `LocalEvicted` |
+//! | evict hot | | the copy that is left is verified, or asked for in the bucket | no longer names it; segment file removed | `LocalEvicted` |
 //! | evict warm | | the object is confirmed | no longer names it; `warm/` file removed | `LocalEvicted` |
 //! | set aside | | | no longer names it; file moved to `quarantine/` | `LocalEvicted` |
 //! | forget | | | no longer names the object; index in `cold/` removed | `Tier2DeleteQueued`, committed |

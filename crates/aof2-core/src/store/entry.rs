@@ -1,7 +1,7 @@
 //! One segment of the table: what it is, and where its bytes are.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -32,6 +32,8 @@ pub(crate) struct SegmentEntry {
     last_read: AtomicU64,
     /// How often somebody read all of it while it was in another tier.
     scans: AtomicU64,
+    /// Whether retention is removing its files.
+    is_leaving: AtomicBool,
 }
 
 /// Openings of segments so far, of all streams: a clock for "longest ago".
@@ -97,6 +99,7 @@ impl SegmentEntry {
             last_read: AtomicU64::new(0),
             warm_since_ms: AtomicU64::new(0),
             scans: AtomicU64::new(0),
+            is_leaving: AtomicBool::new(false),
         }
     }
 
@@ -290,12 +293,47 @@ impl SegmentEntry {
         {
             return Ok((Opened::ByWindows(Arc::clone(artifact)), false));
         }
-        let opened = self.open_file(storage, &mut bytes, by_windows)?;
+        let opened = self.open_file(storage, &mut bytes, by_windows);
+        let opened = opened.map_err(|error| self.explain_missing(error))?;
         let Opened::Whole(segment) = &opened else { return Ok((opened, false)) };
         bytes.known = Arc::downgrade(segment);
         bytes.kept = Some(Arc::clone(segment));
         bytes.pieces = None;
         Ok((opened, true))
+    }
+
+    /// Its files are about to be removed by retention: whoever finds them gone from now on
+    /// is told so.
+    pub(super) fn note_leaving(&self) {
+        self.is_leaving.store(true, Ordering::Release);
+    }
+
+    /// A file that is gone because the segment leaves the log.
+    fn explain_missing(&self, error: AofError) -> AofError {
+        let is_leaving = self.is_leaving.load(Ordering::Acquire);
+        match self.end_offset().filter(|_| is_leaving && error.is_file_gone()) {
+            Some(earliest) => AofError::Trimmed { earliest },
+            None => error,
+        }
+    }
+
+    /// Whether its file should be there and is not. Nothing else is looked at.
+    pub(crate) fn is_file_missing(&self, storage: &dyn Storage) -> bool {
+        let bytes = self.bytes.lock();
+        bytes.copies.is_hot
+            && bytes.known.strong_count() == 0
+            && matches!(storage.exists(&self.path), Ok(false))
+    }
+
+    /// The damage if its file is gone: all records up to `end`.
+    pub(crate) fn file_missing(&self, end: u64) -> AofError {
+        let first = self.meta.first_offset;
+        AofError::Corrupt(Box::new(Damage {
+            path: self.path.clone(),
+            offset: 0,
+            records: first..end.max(first),
+            reason: "the file of the segment is missing".into(),
+        }))
     }
 
     /// Lets go of the map of a sealed segment.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::busy::Slot;
+use super::copy::ColdCopy;
 use super::entry::SegmentEntry;
 use super::kept_index;
 use super::listing::list_names;
@@ -16,7 +17,6 @@ use crate::format::{
     ArtifactIndex, ColdKey, ColdTailName, SEGMENT_FOOTER_LEN, SegmentId, WarmFileName,
 };
 use crate::io::OpenMode;
-use crate::planted::{self, StoreBug};
 use crate::segment::{Artifact, ArtifactOptions, write_artifact};
 
 /// What a stream keeps in its hot tier.
@@ -98,18 +98,10 @@ impl Store {
         Ok((footer, sealed_at_ns))
     }
 
-    /// Whether another tier has the segment for sure. A bucket is asked: what it had
-    /// once may be gone. A compressed file that will be the only copy is read: it may be
-    /// old, and `Corrupt` keeps the segment where it is good.
-    pub(crate) fn is_held_elsewhere(&self, entry: &SegmentEntry) -> Result<bool> {
-        let copies = entry.copies();
-        match (&copies.warm, &copies.cold, self.cold().tier(), self.cold_key(entry)) {
-            (Some(_), ..) if planted::in_store(StoreBug::EvictTrustsWarm) => Ok(true),
-            (Some(warm), None, ..) => self.verify_warm(warm).map(|()| true),
-            (Some(_), Some(_), ..) => Ok(true),
-            (None, Some(cold), Some(tier), Some(key)) => {
-                Ok(tier.len_of(&key).is_ok_and(|found| found == Some(cold.len())))
-            }
+    /// Whether the bucket that the log was opened with has the object of a segment.
+    pub(super) fn is_in_bucket(&self, entry: &SegmentEntry, cold: &ColdCopy) -> Result<bool> {
+        match (self.cold().tier(), self.cold_key(entry)) {
+            (Some(tier), Some(key)) => Ok(tier.len_of(&key)? == Some(cold.len())),
             _ => Ok(false),
         }
     }

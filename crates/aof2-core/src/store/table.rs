@@ -146,8 +146,7 @@ impl SegmentTable {
             return Err(AofError::Corrupt(Box::new(damage.clone())));
         }
         entry.touch();
-        let opened = entry.open(storage, by_windows);
-        let (opened, is_new) = opened.map_err(|e| self.explain_missing(e, entry))?;
+        let (opened, is_new) = entry.open(storage, by_windows)?;
         if is_new {
             self.note_opened(entry);
         }
@@ -195,16 +194,6 @@ impl SegmentTable {
     /// Forgets what was kept of a segment's windows.
     pub(crate) fn forget_windows(&self, segment_index: u32) {
         self.windows.forget(segment_index);
-    }
-
-    /// A file that vanished below our feet was trimmed, by this or another process.
-    fn explain_missing(&self, error: AofError, entry: &SegmentEntry) -> AofError {
-        let missing = error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-        let last = self.last().is_some_and(|l| l.meta.segment_id == entry.meta.segment_id);
-        match (missing && !last, entry.end_offset()) {
-            (true, Some(earliest)) => AofError::Trimmed { earliest },
-            _ => error,
-        }
     }
 
     fn note_opened(&self, entry: &Arc<SegmentEntry>) {

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::stream::StreamTiers;
 use super::task::{Job, Lane, Task};
 use crate::check::scrub_next;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
-use crate::store::{Change, Residency, SegmentEntry};
+use crate::store::{Applied, Change, Residency, SegmentEntry};
 use crate::write::Stream;
 
 impl Job {
@@ -81,11 +81,13 @@ pub(super) fn run(stream: &Arc<Stream>, tiers: &StreamTiers, task: Task) -> Resu
         Task::Compress(id) => return change(Change::Compress(id)),
         Task::Hydrate(id) => return change(Change::Hydrate(id)),
         Task::Evict(id) => {
-            let entry = store.sealed_entry(id)?;
-            if entry.is_hot() && !store.is_held_elsewhere(&entry)? {
-                change(Change::Compress(id))?;
-            }
-            return change(Change::Evict(id, Residency::Hot));
+            return match change(Change::Evict(id, Residency::Hot)) {
+                // No other tier has it for sure.
+                Err(AofError::LastCopy(_) | AofError::Cold(_)) => {
+                    compress_and_evict(stream, tiers, id)
+                }
+                evicted => evicted,
+            };
         }
         Task::Upload(id) => {
             if store.sealed_entry(id)?.copies().compressed().is_none() {
@@ -117,14 +119,37 @@ pub(super) fn run(stream: &Arc<Stream>, tiers: &StreamTiers, task: Task) -> Resu
 
 /// Makes a change of the store and counts it.
 fn make(stream: &Stream, tiers: &StreamTiers, change: &Change) -> Result<u64> {
-    let (store, counters, start) = (stream.store(), &tiers.counters, Instant::now());
+    let (store, start) = (stream.store(), Instant::now());
     let entry = store.table().find(change.segment_id().as_u32());
     let applied = store.apply(change)?;
+    Ok(count(stream, tiers, change, entry.as_deref(), applied, start.elapsed()))
+}
+
+/// Compresses a segment and evicts its segment file in one turn.
+fn compress_and_evict(stream: &Stream, tiers: &StreamTiers, id: SegmentId) -> Result<u64> {
+    let (store, start) = (stream.store(), Instant::now());
+    let entry = store.sealed_entry(id)?;
+    let (compressed, evicted) = store.compress_and_evict(id)?;
+    let elapsed = start.elapsed();
+    count(stream, tiers, &Change::Compress(id), Some(&entry), compressed, elapsed);
+    let evict = Change::Evict(id, Residency::Hot);
+    Ok(count(stream, tiers, &evict, Some(&entry), evicted, elapsed))
+}
+
+/// Counts a change that was made. Returns its bytes; 0 if there was nothing to do.
+fn count(
+    stream: &Stream,
+    tiers: &StreamTiers,
+    change: &Change,
+    entry: Option<&SegmentEntry>,
+    applied: Applied,
+    elapsed: Duration,
+) -> u64 {
     if !applied.is_done {
-        return Ok(0);
+        return 0;
     }
-    let (bytes, elapsed) = (applied.bytes, start.elapsed());
-    let (stream, segment) = (store.name(), change.segment_id().as_u64());
+    let (counters, bytes) = (&tiers.counters, applied.bytes);
+    let (stream, segment) = (stream.store().name(), change.segment_id().as_u64());
     match change {
         Change::Compress(_) => {
             let raw_bytes = entry.map_or(0, |entry| entry.record_bytes());
@@ -148,5 +173,5 @@ fn make(stream: &Stream, tiers: &StreamTiers, change: &Change) -> Result<u64> {
         }
         _ => {}
     }
-    Ok(bytes)
+    bytes
 }

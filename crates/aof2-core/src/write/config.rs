@@ -60,8 +60,8 @@ pub struct AofConfig {
     /// an object store a name belongs to one log.
     pub name: Option<String>,
     /// Whether a log of this name that the object store holds may come back to a
-    /// directory that holds none. Its earlier writer, wherever it runs, is fenced. `false`
-    /// by default: such a name is refused as taken.
+    /// directory that holds none. Its earlier writer, wherever it runs, is fenced. Needs a
+    /// cold tier. `false` by default: such a name is refused as taken.
     pub recover: bool,
     /// Record layout for a new log; an existing log keeps its own. `Full` by
     /// default: its records carry identity, offset and proof of durability.

@@ -1,6 +1,7 @@
 //! Damage under a cursor: telling how far it goes, and moving behind it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Cursor;
 use crate::error::{AofError, Damage, Result};
@@ -116,13 +117,16 @@ impl Cursor {
             Some(here) => table.after(here.entry.meta.segment_id.as_u32()),
             None => table.find_offset(self.offset),
         };
-        let Some(damaged) = damaged else { return Ok(()) };
-        let Some(entry) = table.after(damaged.meta.segment_id.as_u32()) else {
-            // Nothing follows: all that should be there is passed over.
-            self.offset = damaged.end_offset().unwrap_or(0).max(self.limit.next_offset);
-            return Ok(());
-        };
-        self.enter_start(entry)
+        let Some(mut damaged) = damaged else { return Ok(()) };
+        while let Some(entry) = self.source.table().after(damaged.meta.segment_id.as_u32()) {
+            match self.enter_start(Arc::clone(&entry)) {
+                Err(AofError::Corrupt(_)) if self.is_unreadable(&entry) => damaged = entry,
+                entered => return entered,
+            }
+        }
+        // Nothing follows: all that should be there is passed over.
+        self.offset = damaged.end_offset().unwrap_or(0).max(self.limit.next_offset);
+        Ok(())
     }
 
     /// Whether the damage is that the next segment cannot be opened at all.
@@ -138,6 +142,6 @@ impl Cursor {
             }
             None => table.find_offset(self.offset),
         };
-        next.is_some_and(|e| e.damage.is_some())
+        next.is_some_and(|entry| self.is_unreadable(&entry))
     }
 }

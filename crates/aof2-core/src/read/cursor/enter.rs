@@ -70,9 +70,7 @@ impl Cursor {
             Ok(opened) => return Ok((entry, opened)),
             Err(error) => error,
         };
-        let is_gone = matches!(error, AofError::Trimmed { .. })
-            || error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-        if !is_gone {
+        if !matches!(error, AofError::Trimmed { .. }) && !error.is_file_gone() {
             self.note(&error);
             return Err(error);
         }
@@ -83,13 +81,41 @@ impl Cursor {
                 let opened = table.open(storage, &moved)?;
                 Ok((moved, opened))
             }
-            _ => Err(match error {
-                AofError::Trimmed { earliest } => {
-                    AofError::Trimmed { earliest: earliest.max(table.earliest()) }
-                }
-                error => error,
-            }),
+            known => Err(self.explain_gone(&entry, known.is_some(), error)),
         }
+    }
+
+    /// Why the file of a segment is gone, after a new look: removed by retention, by this
+    /// or another process, or lost, which is damage if it had records to be read.
+    fn explain_gone(&self, entry: &SegmentEntry, is_known: bool, error: AofError) -> AofError {
+        let (table, limit) = (self.source.table(), self.limit.next_offset);
+        let end = entry.end_offset().unwrap_or(limit);
+        let begins_behind =
+            || table.first().is_none_or(|first| first.meta.segment_id > entry.meta.segment_id);
+        match error {
+            AofError::Trimmed { earliest } => {
+                AofError::Trimmed { earliest: earliest.max(table.earliest()) }
+            }
+            _ if !is_known && begins_behind() => {
+                AofError::Trimmed { earliest: end.max(table.earliest()) }
+            }
+            _ if limit > entry.meta.first_offset => {
+                let damage = entry.file_missing(end);
+                self.note(&damage);
+                damage
+            }
+            error => error,
+        }
+    }
+
+    /// Whether a segment that cannot be read as a whole is passed over.
+    pub(super) fn passes_segment(&self, entry: &SegmentEntry) -> bool {
+        self.passes_damage && self.is_unreadable(entry)
+    }
+
+    /// Whether a segment as a whole cannot be read.
+    pub(super) fn is_unreadable(&self, entry: &SegmentEntry) -> bool {
+        entry.damage.is_some() || entry.is_file_missing(self.source.storage())
     }
 
     /// Whether a damaged window is passed over. Whoever asks for a certain record is told.

@@ -1,5 +1,7 @@
 //! Finding where to read: by offset, id and time.
 
+use std::sync::Arc;
+
 use super::read_one::past_end;
 use super::{Cursor, Spot, Start, Want};
 use crate::error::{AofError, Result};
@@ -46,7 +48,16 @@ impl Cursor {
             self.here = None;
             return Ok(());
         };
-        let Spot { entry, segment, ahead, passed } = self.open(entry, Want::Offset(offset))?;
+        let is_end = offset == self.limit.next_offset;
+        let opened = match self.open(Arc::clone(&entry), Want::Offset(offset)) {
+            // None of its records is asked for.
+            Err(AofError::Corrupt(_)) if is_end && self.passes_segment(&entry) => {
+                self.here = None;
+                return Ok(());
+            }
+            opened => opened?,
+        };
+        let Spot { entry, segment, ahead, passed } = opened;
         self.note_passed(passed);
         let end = self.readable_end(&entry, &segment)?;
         if offset > entry.meta.first_offset {
@@ -95,7 +106,12 @@ impl Cursor {
                 continue;
             }
             let want = Want::Timestamp(timestamp_ms);
-            let Spot { entry, segment, ahead, passed } = self.open(entry, want)?;
+            let Spot { entry, segment, ahead, passed } = match self.open(Arc::clone(&entry), want) {
+                Err(AofError::Corrupt(_)) if self.passes_segment(&entry) => {
+                    continue;
+                }
+                opened => opened?,
+            };
             if passed.is_some() {
                 self.note_passed(passed);
                 let behind = segment.first_point();

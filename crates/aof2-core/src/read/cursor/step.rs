@@ -120,7 +120,7 @@ impl Cursor {
         if self.limit.position.segment_index() < entry.meta.segment_id.as_u32() {
             return Ok(false);
         }
-        if entry.damage.is_some() && entry.end_offset().is_some_and(|end| end <= self.offset) {
+        if entry.end_offset().is_some_and(|end| end <= self.offset) && self.is_unreadable(&entry) {
             // Passed over.
             return Ok(false);
         }

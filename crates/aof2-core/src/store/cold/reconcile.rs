@@ -6,7 +6,8 @@ use crate::bucket::ArchivedObject;
 use crate::bucket::ColdTier;
 use crate::bucket::{Claim, Claimant};
 use crate::error::{AofError, Result};
-use crate::format::{ArtifactIndex, LastClaim, SegmentId};
+use crate::format::manifest::ManifestEvent;
+use crate::format::{ArtifactIndex, ColdKey, LastClaim, SegmentId};
 use crate::store::change::Change;
 use crate::store::steps::StoredObject;
 use crate::store::{SealedInfo, Store};
@@ -28,6 +29,7 @@ impl Store {
             tracing::info!(aborted, "unfinished uploads of an earlier writer were given up");
         }
         forget_missing(cold, self, &claim)?;
+        record_deleted(cold, self, &claim)?;
         self.check_manifest_uploads()?;
         for object in claim.view.leftovers() {
             self.queue_delete_of(cold, &object)?;
@@ -93,6 +95,29 @@ fn forget_missing(cold: &ColdTier, store: &Store, claim: &Claim) -> Result<()> {
             Err(AofError::LastCopy(_)) => {}
             lost => lost?,
         }
+    }
+    Ok(())
+}
+
+/// Objects that the manifest names and the bucket does not hold, of segments that are not
+/// part of the log any more. A manifest that came back from the bucket ends with the last
+/// chunk that was uploaded: what was deleted afterwards it never heard of, and nobody else
+/// would record it again.
+fn record_deleted(cold: &ColdTier, store: &Store, claim: &Claim) -> Result<()> {
+    let is_gone = |id: SegmentId, key: &str| {
+        let Some(epoch) = ColdKey::parse(key).map(|key| key.epoch()) else { return false };
+        // Those of a prefix that the log had before are out of reach.
+        store.table().find(id.as_u32()).is_none()
+            && cold.key(store.stream_id(), id, epoch) == key
+            && !claim.view.holds(id, epoch)
+    };
+    let named = store.look_at_manifest(|index| {
+        let held = index.segments().filter_map(|s| Some((s.segment_id, s.cold_key.clone()?)));
+        let begun = index.pending_uploads().map(|upload| (upload.segment_id, upload.key.clone()));
+        held.chain(begun).filter(|(id, key)| is_gone(*id, key)).collect::<Vec<_>>()
+    });
+    for (id, key) in named.unwrap_or_default() {
+        store.tell_tiers(id, 0, ManifestEvent::Tier2Deleted { key: &key }, false)?;
     }
     Ok(())
 }

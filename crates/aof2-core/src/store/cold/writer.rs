@@ -23,6 +23,10 @@ use crate::planted::{self, TierBug};
 use crate::store::Store;
 use crate::store::layout::Layout;
 
+/// Why a log without a cold tier is not opened to be recovered: there is nothing that it
+/// could be recovered from, and a new log must not look like one that came back.
+const NEEDS_COLD: &str = "needs a cold tier: a manager with TierConfig::cold";
+
 /// How a log may be opened for writing.
 #[derive(Clone, Debug)]
 pub(crate) enum Admission {
@@ -97,7 +101,14 @@ impl ColdStore {
         name: String,
         recover: bool,
     ) -> Result<Admission> {
-        let Some(cold) = self.tier() else { return Ok(Admission::Local) };
+        let Some(cold) = self.tier() else {
+            return match recover {
+                true => {
+                    Err(AofError::InvalidConfig { field: "recover", reason: NEEDS_COLD.into() })
+                }
+                false => Ok(Admission::Local),
+            };
+        };
         let Some(local) = local else {
             return match cold.name_holder(&name)? {
                 None => Ok(Admission::New),

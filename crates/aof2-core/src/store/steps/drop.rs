@@ -57,6 +57,34 @@ impl DropSegment {
         Ok(Box::new(Self { removal, copies, is_hot, key, bytes }))
     }
 
+    /// Removes all local copies.
+    fn remove(&self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        let (path, segment_index) = (&entry.path, entry.meta.segment_id.as_u32());
+        match self.removal {
+            Removal::Delete => {
+                if self.is_hot {
+                    let removed = store.storage().remove(path);
+                    removed.map_err(AofError::io("remove segment", path))?;
+                }
+                self.remove_compressed(store, entry)?;
+                store.table().forget_windows(segment_index);
+            }
+            Removal::SetAside => {
+                let renamed = store.storage().rename(path, &set_aside_path(store, entry)?);
+                renamed.map_err(AofError::io("set segment aside", path))?;
+            }
+        }
+        store.drop_index(&entry.meta);
+        store.table().remove_first(segment_index);
+        if self.removal == Removal::SetAside {
+            store.sync_names(&store.layout().archive_dir())?;
+        }
+        if planted::is(Bug::TrimWithoutSync) {
+            return Ok(());
+        }
+        store.sync_names(&store.layout().segments_dir())
+    }
+
     fn remove_compressed(&self, store: &Store, entry: &SegmentEntry) -> Result<()> {
         if self.copies.has_stray {
             // Otherwise a later opening could use it, and take the segment for one that is
@@ -91,30 +119,8 @@ fn set_aside_path(store: &Store, entry: &SegmentEntry) -> Result<PathBuf> {
 
 impl Step for DropSegment {
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
-        let (path, segment_index) = (&entry.path, entry.meta.segment_id.as_u32());
-        match self.removal {
-            Removal::Delete => {
-                if self.is_hot {
-                    let removed = store.storage().remove(path);
-                    removed.map_err(AofError::io("remove segment", path))?;
-                }
-                self.remove_compressed(store, entry)?;
-                store.table().forget_windows(segment_index);
-            }
-            Removal::SetAside => {
-                let renamed = store.storage().rename(path, &set_aside_path(store, entry)?);
-                renamed.map_err(AofError::io("set segment aside", path))?;
-            }
-        }
-        store.drop_index(&entry.meta);
-        store.table().remove_first(segment_index);
-        if self.removal == Removal::SetAside {
-            store.sync_names(&store.layout().archive_dir())?;
-        }
-        if planted::is(Bug::TrimWithoutSync) {
-            return Ok(());
-        }
-        store.sync_names(&store.layout().segments_dir())
+        entry.note_leaving();
+        self.remove(store, entry)
     }
 
     fn record(&self, manifest: &Manifest, entry: &SegmentEntry) -> Result<()> {

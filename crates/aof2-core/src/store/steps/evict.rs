@@ -16,15 +16,34 @@ use crate::store::transitions::{evict, evict_warm};
 /// The segment file. Readers keep what they have mapped.
 pub(in crate::store) struct EvictHot {
     bytes: u64,
+    /// Whether the compressed file was made and verified just now, by whoever has the right
+    /// to change the segment.
+    is_warm_fresh: bool,
 }
 
 impl EvictHot {
-    pub(in crate::store) fn of(entry: &SegmentEntry) -> Option<Box<dyn Step>> {
-        entry.is_hot().then(|| -> Box<dyn Step> { Box::new(Self { bytes: entry.record_bytes() }) })
+    pub(in crate::store) fn of(entry: &SegmentEntry, is_warm_fresh: bool) -> Option<Box<dyn Step>> {
+        let bytes = entry.record_bytes();
+        entry.is_hot().then(|| -> Box<dyn Step> { Box::new(Self { bytes, is_warm_fresh }) })
     }
 }
 
 impl Step for EvictHot {
+    /// Makes sure of the copy that is left. A compressed file that will be the only copy is
+    /// read: it may be old, and `Corrupt` keeps the segment where it is good. A bucket that
+    /// will be is asked: what it had once may be gone.
+    fn work(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        let copies = entry.copies();
+        match (&copies.warm, &copies.cold) {
+            (Some(_), _) if planted::in_store(StoreBug::EvictTrustsWarm) => Ok(()),
+            (Some(warm), None) if !self.is_warm_fresh => store.verify_warm(warm),
+            (None, Some(cold)) if !store.is_in_bucket(entry, cold)? => {
+                Err(AofError::LastCopy(entry.meta.segment_id))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
         let path = &entry.path;
         let is_gone = planted::in_store(StoreBug::FileGoneFirst);

@@ -7,6 +7,7 @@ use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::SegmentId;
 use crate::io::sim::{CrashOptions, SimStorage};
+use crate::manifest::ManifestIndex;
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
 use crate::segment::ArtifactOptions;
@@ -132,8 +133,10 @@ fn check_outcome(
     world.is_tidy()?;
     drop(world);
     lose(disk, &[""]);
-    let world = open(disk, bucket).map_err(|e| format!("all files lost: {e}"))?;
-    world.check(&mut promise, end).map_err(|e| format!("all files lost: {e}"))
+    let lost = |error: String| format!("all files lost: {error}");
+    let world = open(disk, bucket).map_err(|e| lost(e.to_string()))?;
+    world.check(&mut promise, end).map_err(lost)?;
+    world.archive_all().and_then(|()| world.is_tidy()).map_err(lost)
 }
 
 /// How many histories: `AOF2_ARCHIVE_HISTORIES`; `AOF2_CRASH_SEED` to look at one again.
@@ -256,6 +259,38 @@ fn the_last_copy_stays_in_every_tier() {
     stream.store().apply(&Change::Evict(id, Residency::Warm)).unwrap();
     refused(stream.store().apply(&Change::Forget(id)));
     let end = stream.durable().count();
+    world.check(&mut promise, end).unwrap();
+}
+
+/// Whoever asks for it: a segment file stays while the copy that would be left is damaged,
+/// or is not in the bucket any more.
+#[test]
+fn a_segment_file_stays_unless_the_copy_that_is_left_is_good() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    store.apply(&Change::Compress(id)).unwrap();
+    let entry = store.sealed_entry(id).unwrap();
+    let warm = entry.copies().warm.unwrap().source().name().to_owned();
+    sim.flip_bit(&warm, 8 * 100).unwrap();
+    let evict = Change::Evict(id, Residency::Hot);
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::Corrupt(_))), "{refused:?}");
+    sim.flip_bit(&warm, 8 * 100).unwrap();
+    world.coordinator.run_cold_until_idle();
+    store.apply(&Change::Evict(id, Residency::Warm)).unwrap();
+    let key = store.cold_key(&entry).unwrap();
+    bucket.fail_at(bucket.calls(), BucketFault::Before(ObjectErrorKind::Denied));
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::Cold(_))), "{refused:?}");
+    assert!(bucket.remove(&key));
+    let refused = store.apply(&evict);
+    assert!(matches!(refused, Err(AofError::LastCopy(_))), "{refused:?}");
+    assert!(entry.is_hot());
+    let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
 }
 
@@ -511,4 +546,45 @@ pub(super) fn a_delete_is_durable_before_its_object_goes() {
     world.check(&mut promise, end).unwrap();
     world.archive_all().unwrap();
     assert_eq!(world.missing_objects(), Vec::<String>::new());
+}
+
+/// A log that lost its disk gets its manifest back as far as it was uploaded: what was
+/// deleted after that it still names, and nobody else would ever tell it.
+#[test]
+fn a_manifest_that_came_back_names_no_object_that_was_deleted_since() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    world.archive_all().unwrap();
+    let store = world.stream.store();
+    let chunks = || bucket.objects().keys().filter(|key| key.ends_with(".mlog")).count();
+    while chunks() == 0 {
+        store.maintain_manifest();
+        sim.clock().advance_ms(20);
+        world.coordinator.run_cold_until_idle();
+    }
+    let first = store.table().first().unwrap();
+    let key = store.cold_key(&first).unwrap();
+    promise.trimmed = first.end_offset().unwrap();
+    let before_offset = Some(promise.trimmed);
+    let policy = crate::write::RetentionPolicy { before_offset, ..Default::default() };
+    assert_eq!(world.stream.apply_retention(&policy).unwrap().segments.len(), 1);
+    world.coordinator.run_cold_until_idle();
+    assert!(!bucket.objects().contains_key(&key));
+    let names = |world: &World| {
+        let named = |index: &ManifestIndex| {
+            index.segments().any(|segment| segment.cold_key.as_deref() == Some(&key))
+        };
+        world.stream.store().look_at_manifest(named).unwrap()
+    };
+    assert!(!names(&world));
+    let world = open(&SimStorage::new(), &bucket).unwrap();
+    assert!(names(&world));
+    let end = world.stream.durable().count();
+    world.check(&mut promise, end).unwrap();
+    world.archive_all().unwrap();
+    assert!(!names(&world));
+    world.is_tidy().unwrap();
 }

@@ -222,12 +222,17 @@ impl World {
         }
     }
 
-    /// Whether the manifest says what the files show, and the bucket holds one object of
-    /// every sealed segment and nothing that nobody will ever ask for.
+    /// Whether the manifest says what the files show and names no object that is gone, and
+    /// the bucket holds one object of every sealed segment and nothing that nobody will ever
+    /// ask for.
     pub(super) fn is_tidy(&self) -> Result<(), String> {
         let found = self.stream.store().compare_manifest().map_err(|e| e.to_string())?;
         if !found.is_empty() {
             return Err(format!("the manifest disagrees with the files: {found:?}"));
+        }
+        let missing = self.missing_objects();
+        if !missing.is_empty() {
+            return Err(format!("the manifest names objects that are gone: {missing:?}"));
         }
         let segments = self.stream.store().table().snapshot();
         let sealed = segments.iter().filter(|e| e.sealed_info().is_some()).count();

@@ -13,15 +13,16 @@ use std::sync::{Arc, Weak};
 use fastrand::Rng;
 use parking_lot::Mutex;
 
-use super::world::{SEGMENT, World, setting, tie, tier_config};
+use super::world::{ROOT, SEGMENT, World, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::WriterKey;
+use crate::io::Storage;
 use crate::io::sim::{CrashOptions, SimStorage};
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{Capabilities, ColdConfig, ObjectErrorKind, ObjectOp};
 use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
-use crate::write::{AppendOptions, RetentionPolicy};
+use crate::write::{AofConfig, AppendOptions, RetentionPolicy, Stream};
 
 /// Records by their offset.
 type Records = BTreeMap<u64, Vec<u8>>;
@@ -507,6 +508,20 @@ pub(super) fn names_are_unique() -> Result<(), String> {
 #[test]
 fn a_name_belongs_to_one_log() {
     names_are_unique().unwrap();
+}
+
+/// Without a bucket there is nothing to recover from: a new, empty log must not look like
+/// the one that was to come back.
+#[test]
+fn a_log_without_a_bucket_cannot_be_recovered() {
+    let disk = SimStorage::new();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let config = AofConfig::new(ROOT).recover();
+    match Stream::open(config, storage, Arc::new(disk.clock().clone())) {
+        Err(AofError::InvalidConfig { field: "recover", .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(disk.files().is_empty());
 }
 
 /// A store that cannot refuse to create what exists is written to only by whoever says

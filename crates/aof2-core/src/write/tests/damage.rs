@@ -7,7 +7,7 @@ use crate::error::AofError;
 use crate::format::SegmentFormat;
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
-use crate::read::{AofReader, OnCorruption, ScanOptions};
+use crate::read::{AofReader, OnCorruption, Scan, ScanOptions, Source, Start};
 use crate::write::stream::AppendOptions;
 
 fn written(format: SegmentFormat, count: u64, flush_each: bool) -> SimStorage {
@@ -105,6 +105,82 @@ pub(super) fn flips_are_reported(stride: u64) -> Result<(), String> {
 #[test]
 fn every_flipped_bit_of_a_record_is_reported_where_it_is() {
     flips_are_reported(1).unwrap();
+}
+
+/// Four sealed segments of three records each, open for writing.
+fn four_segments(sim: &SimStorage) -> Arc<crate::write::Stream> {
+    let stream = open(sim, SegmentFormat::Full).unwrap();
+    for i in 0..12u8 {
+        if i % 3 == 0 {
+            stream.prepare_step().unwrap();
+        }
+        let options = AppendOptions { timestamp_ms: Some(u64::from(i) + 1), ..Default::default() };
+        stream.append_now(&[i; 77], &options).unwrap();
+        if i % 3 == 2 {
+            let _ = stream.start_seal(false).unwrap();
+            while stream.finalize_step().unwrap() {}
+        }
+    }
+    stream
+}
+
+/// Offsets that a scan gives, and the error it ends with.
+fn scanned(source: &Arc<dyn Source>, options: ScanOptions) -> (Vec<u64>, Option<AofError>, u64) {
+    let mut offsets = Vec::new();
+    let mut scan = match Scan::new(Arc::clone(source), options) {
+        Ok(scan) => scan,
+        Err(error) => return (offsets, Some(error), 0),
+    };
+    loop {
+        match scan.next_record() {
+            Ok(Some(record)) => offsets.push(record.offset),
+            Ok(None) => return (offsets, None, scan.skipped()),
+            Err(error) => return (offsets, Some(error), scan.skipped()),
+        }
+    }
+}
+
+/// A segment whose only file vanished is damage, wherever it stands: told with its file, and
+/// passed over and counted by whoever passes over damage. The newest one was once an I/O
+/// error for both, and any other looked as if retention had removed it.
+#[test]
+fn a_segment_file_that_vanished_is_damage_and_not_the_end_of_a_scan() {
+    for missing in [&[0][..], &[1], &[3], &[1, 2], &[2, 3], &[0, 1, 2, 3]] {
+        let sim = SimStorage::new();
+        let stream = four_segments(&sim);
+        let reader = AofReader::open_on(Arc::new(sim.clone()), ROOT).unwrap();
+        let mut files: Vec<_> = sim.files().into_iter().collect();
+        files.retain(|path| path.extension().is_some_and(|e| e == "seg"));
+        files.sort();
+        for &at in missing {
+            sim.remove(&files[at]).unwrap();
+        }
+        let source = Arc::clone(&stream) as Arc<dyn Source>;
+        let first = missing[0] as u64 * 3;
+        let (read, error, _) = scanned(&source, ScanOptions::default());
+        assert_eq!(read, (0..first).collect::<Vec<_>>(), "without {missing:?}");
+        let Some(AofError::Corrupt(damage)) = error else { panic!("{missing:?}: {error:?}") };
+        assert_eq!((&damage.path, damage.records), (&files[missing[0]], first..first + 3));
+        let left: Vec<u64> = (0..12).filter(|o| !missing.contains(&(*o as usize / 3))).collect();
+        let skip = ScanOptions { on_corruption: OnCorruption::Skip, ..Default::default() };
+        for start in [Start::Earliest, Start::Offset(0), Start::Offset(first)] {
+            let from = if start == Start::Offset(first) { first } else { 0 };
+            let expected: Vec<_> = left.iter().copied().filter(|o| *o >= from).collect();
+            let (read, error, skipped) = scanned(&source, ScanOptions { start, ..skip });
+            assert!(error.is_none(), "without {missing:?} from {start:?}: {error:?}");
+            assert_eq!(read, expected, "without {missing:?} from {start:?}");
+            assert_eq!(skipped, missing.len() as u64 * 3, "without {missing:?} from {start:?}");
+        }
+        let by_time = ScanOptions { start: Start::Timestamp(first + 1), ..skip };
+        let (read, error, _) = scanned(&source, by_time);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(read, left.iter().copied().filter(|o| *o >= first).collect::<Vec<_>>());
+        // Where the log does not begin there, another process sees the same.
+        if missing[0] > 0 {
+            let read: Vec<_> = reader.scan(skip).unwrap().map(|r| r.unwrap().offset).collect();
+            assert_eq!(read, left, "without {missing:?} in another process");
+        }
+    }
 }
 
 /// Records of another stream of the same name, byte for byte in the right place, are not

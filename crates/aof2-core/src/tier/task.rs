@@ -1,6 +1,7 @@
 //! One thing to do for one stream. A plan only names tasks; a [`Job`] is a task that
 //! somebody has taken, and is not planned again until it is dropped.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::stream::StreamTiers;
@@ -73,7 +74,6 @@ impl Task {
 }
 
 /// A task of one stream; it holds the stream for as long as it exists.
-#[derive(Debug)]
 pub(crate) struct Job {
     pub(super) task: Task,
     pub(super) stream: Arc<Stream>,
@@ -85,6 +85,13 @@ impl Job {
     pub(super) fn take(task: Task, stream: &Arc<Stream>, tiers: &Arc<StreamTiers>) -> Option<Self> {
         let is_free = tiers.running.lock().insert(task);
         is_free.then(|| Self { task, stream: Arc::clone(stream), tiers: Arc::clone(tiers) })
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = self.stream.store().name();
+        f.debug_struct("Job").field("stream", &stream).field("task", &self.task).finish()
     }
 }
 

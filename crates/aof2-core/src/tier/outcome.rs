@@ -48,7 +48,7 @@ struct Failure {
     count: u32,
     /// Not before this; `u64::MAX` for never.
     due_ms: u64,
-    error: Option<String>,
+    error: Option<AofError>,
 }
 
 impl Backoff {
@@ -85,8 +85,14 @@ impl Backoff {
         self.due_ms(task) == u64::MAX
     }
 
+    /// Why it will never be tried again, if so.
+    pub(super) fn refusal(&self, task: Task) -> Option<AofError> {
+        let failure = self.failed.get(&task.subject())?;
+        failure.error.clone().filter(|_| failure.due_ms == u64::MAX)
+    }
+
     /// Why it failed last.
-    fn explain(&mut self, task: Task, error: String) {
+    fn explain(&mut self, task: Task, error: AofError) {
         if let Some(failure) = self.failed.get_mut(&task.subject()) {
             failure.error = Some(error);
         }
@@ -122,7 +128,7 @@ impl Backoff {
             Subject::Task(task) => task.lane() == Lane::Cold,
         };
         let mut errors = self.failed.iter().filter(|(subject, _)| is_cold(subject));
-        errors.find_map(|(_, failure)| failure.error.clone())
+        errors.find_map(|(_, failure)| Some(failure.error.as_ref()?.to_string()))
     }
 }
 
@@ -187,7 +193,7 @@ impl StreamTiers {
             Verdict::GiveUp => backoff.give_up(task),
             Verdict::Retry { pause_ms_max } => backoff.fail(task, now_ms, pause_ms_max),
         }
-        backoff.explain(task, error.to_string());
+        backoff.explain(task, error.clone());
         drop(backoff);
         let (failures, message) = match is_move {
             true => (&self.counters.failures, "a move between tiers failed"),
@@ -270,10 +276,11 @@ mod tests {
     fn a_segment_that_was_healed_is_tried_again_and_its_error_is_gone() {
         let mut backoff = Backoff::new(100, 300);
         backoff.give_up(Task::Upload(id(1)));
-        backoff.explain(Task::Upload(id(1)), "damaged".into());
+        backoff.explain(Task::Upload(id(1)), AofError::NoSuchSegment(id(1)));
         backoff.give_up(Task::Evict(id(1)));
         backoff.fail(Task::Delete(id(1), 1), 0, u64::MAX);
-        assert_eq!(backoff.cold_error().as_deref(), Some("damaged"));
+        assert_eq!(backoff.cold_error(), Some(AofError::NoSuchSegment(id(1)).to_string()));
+        assert!(backoff.refusal(Task::Upload(id(1))).is_some());
         backoff.forget(id(1));
         assert!(backoff.is_due(Task::Upload(id(1)), 0) && backoff.is_due(Task::Compress(id(1)), 0));
         assert!(!backoff.is_due(Task::Delete(id(1), 1), 0), "an old object has not changed");

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::activation::{Activation, Priority};
 use super::stream::StreamTiers;
+use super::task::Task;
 use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::write::Tiers;
@@ -20,6 +21,10 @@ impl StreamTiers {
         if bytes > limit && !entry.is_hot() {
             let reason = format!("segment {segment_id} has {bytes} bytes, the limit is {limit}");
             return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
+        }
+        if let Some(error) = self.backoff.lock().refusal(Task::Hydrate(segment_id)) {
+            // It would never be planned: whoever waits for it would wait for ever.
+            return Err(error);
         }
         let max = self.coordinator.config().activations_max;
         let asked = self.activations.lock().ask(segment_id, priority, max);

@@ -1,7 +1,5 @@
 //! Putting a segment into the bucket, and deleting objects that nobody reads.
 
-use std::sync::Arc;
-
 use crate::bucket::{ColdTier, Upload};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode};
@@ -180,27 +178,22 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a compressed file once the object store confirmed that it has the same
-    /// bytes, or the same segment compressed differently. Whether it did.
+    /// Evicts a compressed file. If the bucket does not have the segment after all, it is
+    /// uploaded again from this file, which is all there may be. Whether the file is gone.
     pub(crate) fn drop_warm(&self, segment_id: SegmentId) -> Result<bool> {
-        let tier = self.cold().require_tier()?;
+        let refused = match self.apply(&Change::Evict(segment_id, Residency::Warm)) {
+            Err(error @ AofError::LastCopy(_)) => error,
+            evicted => return evicted.map(|applied| applied.is_done),
+        };
         let copies = self.sealed_entry(segment_id)?.copies();
-        let (Some(warm), Some(cold)) = (&copies.warm, &copies.cold) else { return Ok(false) };
-        let key = tier.key(self.stream_id(), segment_id, cold.epoch);
-        let is_trusted = planted::in_store(StoreBug::WarmGoneUnconfirmed);
-        if !is_trusted && !self.is_archived_as(tier, &key, warm, cold)? {
-            // Uploaded again from this file, which is all there may be.
-            self.verify_warm(warm)?;
-            tracing::error!(
-                segment = segment_id.as_u64(),
-                key,
-                "an archived segment is not in the bucket"
-            );
-            self.cold().note_missing();
-            self.apply(&Change::Forget(segment_id))?;
-            return Ok(false);
-        }
-        Ok(self.apply(&Change::Evict(segment_id, Residency::Warm))?.is_done)
+        let (Some(warm), Some(cold)) = (&copies.warm, &copies.cold) else { return Err(refused) };
+        self.verify_warm(warm)?;
+        let key = self.cold().require_tier()?.key(self.stream_id(), segment_id, cold.epoch);
+        let segment = segment_id.as_u64();
+        tracing::error!(segment, key, "an archived segment is not in the bucket");
+        self.cold().note_missing();
+        self.apply(&Change::Forget(segment_id))?;
+        Ok(false)
     }
 
     /// Whether the bucket holds the object that a segment is read from. A compressed file
@@ -208,16 +201,17 @@ impl Store {
     /// the object: it was compressed again, with other options or by another version. Then
     /// the object is read. If it arrives damaged, that is an error and no verdict, because
     /// it may have been damaged on its way: the file stays, and a scrub decides.
-    fn is_archived_as(
+    pub(in crate::store) fn is_archived_as(
         &self,
-        tier: &Arc<ColdTier>,
-        key: &str,
+        segment_id: SegmentId,
         warm: &Artifact,
         object: &ColdCopy,
     ) -> Result<bool> {
+        let tier = self.cold().require_tier()?;
+        let key = tier.key(self.stream_id(), segment_id, object.epoch);
         let body = self.body_of(warm)?;
         let crc64 = crc64_of(&body, warm)?;
-        let Some(head) = tier.head(key)? else { return Ok(false) };
+        let Some(head) = tier.head(&key)? else { return Ok(false) };
         if head.holds(body.len(), crc64) {
             return Ok(true);
         }
@@ -229,7 +223,7 @@ impl Store {
         match stored.verify_with_end(&mut |_| {}) {
             Err(AofError::Corrupt(damage)) => {
                 let kind = ObjectErrorKind::Corrupt;
-                Err(ObjectError::new(kind, ObjectOp::Get, key, &damage.reason).into())
+                Err(ObjectError::new(kind, ObjectOp::Get, &key, &damage.reason).into())
             }
             verified => verified.map(|()| true),
         }

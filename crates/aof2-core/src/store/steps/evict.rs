@@ -8,7 +8,7 @@ use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::change::Applied;
-use crate::store::copy::Copies;
+use crate::store::copy::{ColdCopy, Copies};
 use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
 use crate::store::transitions::{evict, evict_warm};
@@ -73,12 +73,13 @@ impl Step for EvictHot {
 /// The compressed file of a segment that is in the bucket.
 pub(in crate::store) struct EvictWarm {
     warm: Arc<Artifact>,
+    cold: Option<ColdCopy>,
 }
 
 impl EvictWarm {
     pub(in crate::store) fn of(copies: &Copies) -> Option<Box<dyn Step>> {
         let warm = copies.warm.as_ref()?;
-        Some(Box::new(Self { warm: Arc::clone(warm) }))
+        Some(Box::new(Self { warm: Arc::clone(warm), cold: copies.cold.clone() }))
     }
 
     fn bytes(&self) -> u64 {
@@ -87,6 +88,19 @@ impl EvictWarm {
 }
 
 impl Step for EvictWarm {
+    /// The bucket confirms that it has the segment: what it had once may be gone.
+    fn work(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
+        let is_archived = match &self.cold {
+            _ if planted::in_store(StoreBug::WarmGoneUnconfirmed) => true,
+            Some(cold) => store.is_archived_as(entry.meta.segment_id, &self.warm, cold)?,
+            None => false,
+        };
+        match is_archived {
+            true => Ok(()),
+            false => Err(AofError::LastCopy(entry.meta.segment_id)),
+        }
+    }
+
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
         entry.set_copies(|copies| copies.warm = None);
         let path = self.warm.source().name();

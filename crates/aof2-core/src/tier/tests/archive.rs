@@ -12,6 +12,7 @@ use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
 use crate::segment::ArtifactOptions;
 use crate::store::{Applied, Change, Residency};
+use crate::tier::activation::Priority;
 use crate::tier::config::TierConfig;
 use crate::write::AppendOptions;
 
@@ -356,6 +357,27 @@ pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
     world.is_tidy().unwrap();
+}
+
+/// A segment whose only copy is damaged cannot come back. Whoever asked for it after that
+/// was known once waited for ever, because nothing was planned for it any more.
+#[test]
+fn a_segment_that_cannot_come_back_is_refused_at_once() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    seal_two(&world, &mut Promise::default());
+    store.apply(&Change::Compress(id)).unwrap();
+    store.apply(&Change::Evict(id, Residency::Hot)).unwrap();
+    let warm = store.sealed_entry(id).unwrap().copies().warm.unwrap();
+    sim.flip_bit(warm.source().name(), 8 * 100).unwrap();
+    let asked = world.tiers.ask(id, Priority::Wanted).unwrap();
+    world.coordinator.run_until_idle();
+    let now = Some(std::time::Instant::now());
+    assert!(matches!(asked.wait(now), Err(AofError::Corrupt(_))));
+    let again = world.tiers.ask(id, Priority::Wanted).map(drop);
+    assert!(matches!(again, Err(AofError::Corrupt(_))), "{again:?}");
 }
 
 /// Bytes that change on their way from the bucket may decompress to the same records. What

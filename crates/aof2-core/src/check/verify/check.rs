@@ -109,7 +109,7 @@ impl Checker<'_> {
                 next: all.get(i + 1),
                 later_count: all.len() - i - 1,
             };
-            let here = self.settled_check(&inventory, ends, &place)?;
+            let here = self.stable_check(&inventory, ends, &place)?;
             checked.extend(match here {
                 Some(here) => Some(self.check_copies(&inventory, here, &place)?),
                 None => None,
@@ -125,7 +125,7 @@ impl Checker<'_> {
 
     /// Checks a segment until nothing is wrong, or the same twice in a row. One that
     /// moves meanwhile is followed to where it is. `None` when it is gone.
-    fn settled_check(
+    fn stable_check(
         &self,
         inventory: &Inventory,
         ends: &Ends,

@@ -63,10 +63,10 @@ impl<'a> Repair<'a> {
             quarantined: Vec::new(),
             base: None,
         };
-        repair.settle_identity(&log)?;
+        repair.repair_identity(&log)?;
         repair.move_foreign(&log)?;
-        repair.settle_segments(&log)?;
-        repair.settle_end(&log)?;
+        repair.repair_segments(&log)?;
+        repair.repair_end(&log)?;
         let after = checker.run(&mut |_| ControlFlow::Continue(()))?;
         Ok(RepairReport {
             lost: repair.lost,
@@ -86,7 +86,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    fn settle_identity(&mut self, log: &CheckedLog) -> Result<()> {
+    fn repair_identity(&mut self, log: &CheckedLog) -> Result<()> {
         if log.inventory.identity_is_stored {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    fn settle_segments(&mut self, log: &CheckedLog) -> Result<()> {
+    fn repair_segments(&mut self, log: &CheckedLog) -> Result<()> {
         // A segment before a sealed one must be sealed as well.
         let last_sealed =
             log.segments.iter().rposition(|s| s.facts.ends.sealed().is_some() || s.is_damaged);
@@ -298,7 +298,7 @@ impl<'a> Repair<'a> {
     }
 
     /// The end of the log: what the watermark file claims and nothing holds.
-    fn settle_end(&mut self, log: &CheckedLog) -> Result<()> {
+    fn repair_end(&mut self, log: &CheckedLog) -> Result<()> {
         let Some(records) = log.missing_records() else { return Ok(()) };
         let position = log.inventory.claim.body.map(|b| Position::from_u64(b.durable_position));
         let Some(position) = position else { return Ok(()) };

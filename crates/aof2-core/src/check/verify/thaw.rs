@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::compressed::{Compressed, Content, Flaw, Frame};
-use super::walk::{Fault, Hints, Region, Walk, settle_counts, total_end, walk_part};
+use super::walk::{Fault, Hints, Region, Walk, fit_counts, total_end, walk_part};
 use crate::error::Result;
 use crate::format::{Crc64, RecordCodec, SEGMENT_HEADER_LEN, SegmentFormat};
 
@@ -203,7 +203,7 @@ impl<'a> Thaw<'a> {
         self.walk.end = self.at;
         self.walk.end_offset = self.offset;
         if self.is_compact() {
-            settle_counts(&mut self.walk, self.hints);
+            fit_counts(&mut self.walk, self.hints);
         }
         self.walk
     }

@@ -5,7 +5,7 @@
 //! record starts where it says, and exactly one record is damaged. Otherwise the
 //! next valid record behind it is searched for. In the full format that record says
 //! how many are missing. In the compact format only the totals of footer and next
-//! header tell; see [`settle_counts`].
+//! header tell; see [`fit_counts`].
 
 use std::fmt;
 use std::ops::Range;
@@ -264,7 +264,7 @@ impl<'a> Walker<'a> {
             first.is_exact = false;
         }
         if self.codec.format() == SegmentFormat::Compact {
-            settle_counts(&mut self.walk, self.hints);
+            fit_counts(&mut self.walk, self.hints);
         }
         self.walk
     }
@@ -422,7 +422,7 @@ impl<'a> Walker<'a> {
 /// Compact records are counted, and a region found by searching counts as one
 /// until here. If the totals say that more are missing, the last such region gets
 /// the rest, and with several of them none is certain.
-pub(super) fn settle_counts(walk: &mut Walk, hints: &Hints) {
+pub(super) fn fit_counts(walk: &mut Walk, hints: &Hints) {
     let total = total_end(hints, walk).or_else(|| {
         let at_end = |&(end, _): &(u32, u64)| end == walk.end;
         hints.claimed.filter(at_end).map(|(_, offset)| offset)

@@ -8,7 +8,7 @@ use crate::format::SegmentFormat;
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
 use crate::read::{AofReader, OnCorruption, Scan, ScanOptions, Source, Start};
-use crate::write::stream::AppendOptions;
+use crate::write::AppendOptions;
 
 fn written(format: SegmentFormat, count: u64, flush_each: bool) -> SimStorage {
     let sim = SimStorage::new();

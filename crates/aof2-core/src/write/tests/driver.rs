@@ -17,7 +17,7 @@ use crate::segment::ArtifactOptions;
 use crate::store::{Change, Residency};
 use crate::write::config::{AofConfig, FlushConfig};
 use crate::write::retention::RetentionPolicy;
-use crate::write::stream::{AppendOptions, Stream};
+use crate::write::{AppendOptions, Stream};
 
 pub(super) const ROOT: &str = "/data/log";
 

@@ -14,7 +14,7 @@ use crate::read::Source;
 use crate::read::{Scan, ScanOptions};
 use crate::store::Change;
 use crate::write::retention::RetentionPolicy;
-use crate::write::stream::{AppendOptions, Stream};
+use crate::write::{AppendOptions, Stream};
 
 /// A history with one failing call: whatever the call, the log either goes on or
 /// refuses clearly, and after reopening every promise holds, on this machine and

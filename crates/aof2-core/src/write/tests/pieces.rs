@@ -8,8 +8,8 @@ use crate::format::SegmentFormat;
 use crate::io::Storage;
 use crate::io::sim::{Fault, Op, SimStorage};
 use crate::read::{AofReader, OnCorruption, ScanOptions, Start, Visibility};
+use crate::write::AppendOptions;
 use crate::write::config::FlushConfig;
-use crate::write::stream::AppendOptions;
 use crate::write::stream::Stream;
 
 /// Offset, id, timestamp, payload.

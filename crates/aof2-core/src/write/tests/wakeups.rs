@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::driver::open;
 use crate::format::SegmentFormat;
 use crate::io::sim::SimStorage;
-use crate::write::stream::AppendOptions;
+use crate::write::AppendOptions;
 
 /// One thread waits for each record to become durable, another makes it so and
 /// then waits to hear that the first one woke. The waiter's own deadline lies

@@ -540,8 +540,8 @@ fn segments_that_come_back_leave_no_hole() {
     world.check(&mut promise, end).unwrap();
 }
 
-/// An object goes only once that is written down durably: otherwise the manifest names it
-/// for ever, and every opening asks the bucket for it.
+/// An object goes only once that is written down durably: otherwise a log that is opened
+/// without its bucket names an object that is gone, and does not know that it is.
 #[test]
 pub(super) fn a_delete_is_durable_before_its_object_goes() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
@@ -563,6 +563,13 @@ pub(super) fn a_delete_is_durable_before_its_object_goes() {
     let away = bucket.image();
     away.fail_when(|_| Some(BucketFault::Before(ObjectErrorKind::Unavailable)));
     let world = open(&disk, &away).unwrap();
+    let is_queued = |index: &ManifestIndex, key: &String| {
+        index.pending_deletes().any(|delete| delete.key == *key)
+    };
+    for key in world.missing_objects() {
+        let store = world.stream.store();
+        assert!(store.look_at_manifest(|index| is_queued(index, &key)).unwrap(), "{key}");
+    }
     away.clear_faults();
     let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();

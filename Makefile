@@ -137,7 +137,8 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
-  manifest_chunk manifest_record manifest_snapshot artifact artifact_name writer_claim
+  manifest_chunk manifest_record manifest_snapshot artifact artifact_name writer_claim \
+  operation
 # Where cargo-fuzz is if it was not there before.
 FUZZ_PATH = PATH="$(TARGET)/tools/bin:$$PATH"
 check-fuzz-tools: check-rust

@@ -18,6 +18,7 @@ mod error;
 mod ids;
 pub mod manifest;
 mod name;
+pub mod operation;
 mod pins;
 mod record;
 mod segment;

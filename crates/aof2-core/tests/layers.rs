@@ -74,6 +74,22 @@ const LAYERS: &[(&str, &[&str])] = &[
             "write",
         ],
     ),
+    (
+        "catalog",
+        &[
+            "error",
+            "format",
+            "io",
+            "manager",
+            "object",
+            "planted",
+            "prometheus",
+            "read",
+            "store",
+            "sync",
+            "write",
+        ],
+    ),
 ];
 
 /// Uses against the table that stay, each with its reason.

@@ -243,7 +243,8 @@ pub enum AofError {
     /// Changes that a reader of the change feed has not seen are not kept any more. It has
     /// to read the state and to go on from there.
     #[error(
-        "changes from generation {next} on are not kept for cursor {cursor} any more; read the          catalog and go on with generation {earliest}"
+        "changes from generation {next} on are not kept for cursor {cursor} any more; read the \
+         catalog and go on with generation {earliest}"
     )]
     FeedReset {
         /// Name of the cursor; empty if it has none.

@@ -128,50 +128,50 @@ impl CatalogMetrics {
         let mut text = PrometheusText::default();
         text.set_labels(&[("root", root)]);
         for (name, help, value) in [
-            ("batches", "Batches that this process decided.", self.batches),
-            ("operations", "Operations in these batches.", self.operations),
-            ("operation_bytes", "Bytes of these batches.", self.bytes),
-            ("refused", "Groups of operations that were refused.", self.refused),
-            ("checkpoints", "Checkpoints that this process wrote.", self.checkpoints),
-            ("checkpoint_failures", "Checkpoints that failed.", self.checkpoint_failures),
+            ("catalog_batches", "Batches that this process decided.", self.batches),
+            ("catalog_operations", "Operations in these batches.", self.operations),
+            ("catalog_operation_bytes", "Bytes of these batches.", self.bytes),
+            ("catalog_refused", "Groups of operations that were refused.", self.refused),
+            ("catalog_checkpoints", "Checkpoints that this process wrote.", self.checkpoints),
+            ("catalog_checkpoint_failures", "Checkpoints that failed.", self.checkpoint_failures),
         ] {
-            text.counter(&format!("catalog_{name}"), help, value);
+            text.counter(name, help, value);
         }
         for (name, help, value) in [
-            ("generation", "The last batch that views show.", self.generation),
+            ("catalog_generation", "The last batch that views show.", self.generation),
             (
-                "earliest_generation",
+                "catalog_earliest_generation",
                 "First batch that the operation log still has.",
                 self.earliest_generation,
             ),
-            ("queued", "Calls that wait for the writer.", self.queued),
+            ("catalog_queued", "Calls that wait for the writer.", self.queued),
             (
-                "checkpoint_generation",
+                "catalog_checkpoint_generation",
                 "The last batch of the newest checkpoint of this process.",
                 self.checkpoint_generation,
             ),
-            ("checkpoint_bytes", "Length of that checkpoint.", self.checkpoint_bytes),
-            ("jobs_unfinished", "Jobs that are not finished.", self.jobs_unfinished),
-            ("jobs_failed", "Jobs that were given up.", self.jobs_failed),
-            ("open_intents", "Intents without an outcome.", self.open_intents),
-            ("databases", "Logs and page stores in use.", self.databases),
+            ("catalog_checkpoint_bytes", "Length of that checkpoint.", self.checkpoint_bytes),
+            ("catalog_jobs_unfinished", "Jobs that are not finished.", self.jobs_unfinished),
+            ("catalog_jobs_failed", "Jobs that were given up.", self.jobs_failed),
+            ("catalog_open_intents", "Intents without an outcome.", self.open_intents),
+            ("catalog_databases", "Logs and page stores in use.", self.databases),
             (
-                "cursor_lag_max",
+                "catalog_cursor_lag_max",
                 "Batches that the slowest reader of the feed has not acknowledged.",
                 self.cursor_lag_max,
             ),
             (
-                "cursor_batches_limit",
+                "catalog_cursor_batches_limit",
                 "Batches that are kept for a reader of the feed at most.",
                 self.cursor_batches_limit,
             ),
             (
-                "cursors_expired",
+                "catalog_cursors_expired",
                 "Readers of the feed that fell too far behind.",
                 self.cursors_expired,
             ),
         ] {
-            text.gauge(&format!("catalog_{name}"), help, value);
+            text.gauge(name, help, value);
         }
         text.finish()
     }

@@ -38,7 +38,7 @@ fn guard(bug: CatalogBug) -> Result<(), String> {
         CatalogBug::ApplyReadsClock => (0..5).try_for_each(replay::equal_from_anywhere),
         CatalogBug::TablesAheadOfLog | CatalogBug::GuardBeforeDurable => {
             recovery::a_failed_sync_is_not_shown()?;
-            crash::explore(0..20)
+            crash::explore(0..4)
         }
         CatalogBug::SlowerCursorTrimmed => feed::the_slowest_cursor_counts(),
         CatalogBug::UniqueJobInMemory => jobs_are_unique_across_restarts(),

@@ -42,12 +42,12 @@ mod tier;
 mod write;
 
 pub use catalog::{
-    Audit, Catalog, CatalogConfig, CatalogMetrics, CatalogProblem, CatalogReader, CheckpointSpec,
-    ChunkRecord, Committed, ComponentKind, ComponentRecord, DbRecord, DeltaRecord, Feed,
-    ForkOrigin, ForkSpec, Guard, IntentHost, IntentRecord, IntentSegment, JobRecord, JobSpec,
-    JobState, METRIC_BOUNDS, MetricRecord, MigrationRecord, NamespaceRecord, ObjectSpec, Recovery,
-    RefcountRecord, Request, RolledForward, SnapshotRecord, SnapshotSpec, Table, TablesFrom, View,
-    WalChunkPointer, WalState,
+    Adopted, Audit, Catalog, CatalogConfig, CatalogMetrics, CatalogProblem, CatalogReader,
+    CheckpointSpec, ChunkRecord, Committed, ComponentKind, ComponentRecord, DbRecord, DeltaRecord,
+    Feed, ForkOrigin, ForkSpec, Guard, IntentHost, IntentRecord, IntentSegment, JobRecord, JobSpec,
+    JobState, LOST_WITH_THE_LOG, METRIC_BOUNDS, MetricRecord, MigrationRecord, NamespaceRecord,
+    ObjectSpec, Rebuilt, Recovery, RefcountRecord, Request, RolledForward, SnapshotRecord,
+    SnapshotSpec, Table, TablesFrom, View, WalChunkPointer, WalState,
 };
 pub use check::{
     Disagreement, LostRange, MissingSegment, Problem, ProblemKind, Progress, RepairAction,

@@ -118,6 +118,9 @@ fn what_a_killed_writer_told_is_there_and_a_reader_sees_it_before_and_after() {
         assert!(seen[0] >= told.0 && seen[1] >= told.1, "{told:?} was told, {seen:?} is seen");
     }
     let catalog = open(root);
+    // A kill costs the tables nothing but the tail of the log.
+    let recovery = catalog.recovery();
+    assert_eq!((&recovery.from, &recovery.discarded), (&TablesFrom::Tables, &None));
     let (first, second) = counts(&catalog.view().unwrap());
     assert!(first == second && first >= told.1);
     assert!(catalog.verify().unwrap().is_empty());

@@ -27,6 +27,7 @@ mod metrics;
 mod migrate;
 mod open;
 mod reader;
+mod rebuild;
 mod records;
 mod recover;
 mod replay;
@@ -50,6 +51,7 @@ pub use intents::{IntentHost, RolledForward};
 pub use metrics::CatalogMetrics;
 pub use open::Catalog;
 pub use reader::CatalogReader;
+pub use rebuild::{Adopted, LOST_WITH_THE_LOG, Rebuilt};
 pub use records::{
     ChunkRecord, ComponentKind, ComponentRecord, DbRecord, DeltaRecord, ForkOrigin, IntentRecord,
     IntentSegment, JobRecord, JobState, METRIC_BOUNDS, MetricRecord, MigrationRecord,

@@ -248,7 +248,7 @@ fn check_log_is_there(storage: &dyn Storage, layout: &CatalogLayout) -> Result<(
         true => Err(AofError::NotALog {
             path: log,
             reason: "the operation log of the catalog is gone, and its tables or checkpoints are \
-                     still there; bring it back, or rebuild the catalog"
+                     still there; bring it back, or start again with `rebuild`"
                 .into(),
         }),
     }

@@ -169,6 +169,40 @@ fn a_catalog_whose_log_is_gone_is_refused_and_nothing_is_created() {
 }
 
 #[test]
+fn a_catalog_whose_log_is_gone_is_rebuilt_from_the_logs_and_says_what_is_lost() {
+    let (sim, _) = checkpointed(13);
+    let manager = crate::manager::AofManager::on(
+        crate::manager::ManagerConfig::for_one_stream(),
+        sim.share(),
+        std::sync::Arc::new(sim.clock().clone()),
+    )
+    .unwrap();
+    let events = manager.open(crate::write::AofConfig::new("/data/events")).unwrap();
+    events.append(b"record").unwrap();
+    events.flush().unwrap();
+    let clock = std::sync::Arc::new(sim.clock().clone());
+    let rebuild = || crate::catalog::Catalog::rebuild_on(config(), sim.share(), clock.clone());
+    assert!(matches!(rebuild(), Err(AofError::Refused { .. })), "the log is there");
+    let log = layout().log();
+    for file in sim.files().into_iter().filter(|f| f.starts_with(&log)) {
+        sim.remove(&file).unwrap();
+    }
+    let files_of_events = || -> Vec<_> {
+        sim.files().into_iter().filter(|f| f.starts_with("/data/events")).collect()
+    };
+    let before = files_of_events();
+    let (catalog, rebuilt) = rebuild().unwrap();
+    assert_eq!(rebuilt.adopted.logs, ["events"]);
+    assert_eq!(rebuilt.set_aside.len(), 3, "tables and two checkpoints: {rebuilt:?}");
+    assert!(rebuilt.lost.contains(&"the audit"));
+    let (_, row) = catalog.view().unwrap().database_named("events").unwrap().unwrap();
+    assert_eq!(row.stream_id, events.stream_id().as_u64());
+    assert_eq!(files_of_events(), before, "adopting wrote into the log");
+    drop(catalog);
+    open(&sim).unwrap();
+}
+
+#[test]
 fn two_writers_of_one_root_are_refused() {
     let sim = SimStorage::new();
     let (engine, _) = open(&sim).unwrap();

@@ -131,6 +131,7 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 	AOF2_ARCHIVE_HISTORIES=20000 AOF2_SCRUB_HISTORIES=10000 AOF2_WRITER_HISTORIES=10000 \
 	AOF2_MEANWHILE_HISTORIES=5000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib tier::tests
+	AOF2_CATALOG_CRASHES=5000 $(CARGO) test --locked --release -p aof2-core --lib catalog::tests
 	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core \
 	  --test kill_writer --test manifest_processes
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::

@@ -32,6 +32,7 @@ fn helper_process() {
         "writer" => write_until_killed(&root),
         "reader" => read_on_command(&root),
         "consumer" => consume_until_killed(&root),
+        "forker" => fork_and_go_on(&root),
         other => panic!("no role {other}"),
     }
 }
@@ -51,6 +52,43 @@ fn write_until_killed(root: &Path) {
         count += 1;
         tell(format_args!("D {} {count}.", done.generation));
     }
+}
+
+/// Forks with a catalog open; the child uses and drops it, the parent goes on.
+fn fork_and_go_on(root: &Path) {
+    let catalog = open(root);
+    catalog.record_metric(1, 1, 1).unwrap().wait().unwrap();
+    let guard = catalog.record_metric(1, 2, 1).unwrap();
+    let mut handles = Some((catalog, guard));
+    // SAFETY: the child has this thread only. It calls the catalog, which must answer without
+    // its threads, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork failed");
+    if child == 0 {
+        // SAFETY: a child that hangs is ended by its own timer.
+        unsafe { libc::alarm(30) };
+        let (catalog, guard) = handles.take().unwrap();
+        let is_forked = matches!(guard.wait(), Err(AofError::Forked))
+            && matches!(catalog.view(), Err(AofError::Forked))
+            && matches!(catalog.record_metric(1, 1, 1), Err(AofError::Forked))
+            && matches!(catalog.close(), Err(AofError::Forked));
+        drop(catalog);
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!is_forked)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; the status is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    tell(format_args!("child {status}"));
+    let (catalog, guard) = handles.take().unwrap();
+    guard.wait().unwrap();
+    for _ in 0..20 {
+        catalog.record_metric(1, 1, 1).unwrap().wait().unwrap();
+    }
+    catalog.checkpoint().unwrap();
+    assert!(catalog.verify().unwrap().is_empty());
+    catalog.close().unwrap();
+    tell(format_args!("parent closed"));
 }
 
 fn counts(view: &View) -> (u64, u64) {
@@ -162,6 +200,18 @@ fn a_killed_consumer_gets_every_batch_once_or_again_and_none_is_left_out() {
     let cursors = view.components().unwrap();
     let cursor = cursors.iter().find(|(_, row)| row.name == "consumer").unwrap();
     assert!(cursor.1.generation > acknowledged.unwrap());
+}
+
+#[test]
+fn a_forked_child_cannot_use_or_harm_its_parents_catalog() {
+    let dir = tempfile::tempdir().unwrap();
+    let forker = Helper::start("forker", dir.path(), &[]);
+    forker.expect("child 0");
+    forker.expect("parent closed");
+    let catalog = open(dir.path());
+    let recovery = catalog.recovery();
+    assert_eq!((&recovery.from, &recovery.discarded), (&TablesFrom::Tables, &None));
+    assert_eq!(catalog.view().unwrap().metric(1, 1).unwrap().unwrap().count, 21);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use redb::StorageBackend;
 
-use crate::io::File;
+use crate::io::{File, ForkStamp};
 
 /// A file that redb keeps its pages in.
 ///
@@ -18,18 +18,20 @@ pub(super) struct TableFile {
     file: Arc<dyn File>,
     len: Mutex<u64>,
     is_closed: AtomicBool,
+    stamp: ForkStamp,
 }
 
 impl TableFile {
     pub(super) fn new(file: Arc<dyn File>) -> io::Result<Self> {
         let len = Mutex::new(file.len()?);
-        Ok(Self { file, len, is_closed: AtomicBool::new(false) })
+        Ok(Self { file, len, is_closed: AtomicBool::new(false), stamp: ForkStamp::now() })
     }
 
-    /// Once it is closed, another process may have the file.
+    /// Once it is closed, another process may have the file. In a forked child, the parent
+    /// has it.
     fn check(&self) -> io::Result<()> {
-        match self.is_closed.load(Ordering::Acquire) {
-            true => Err(io::Error::other("the catalog is closed")),
+        match self.is_closed.load(Ordering::Acquire) || self.stamp.is_forked() {
+            true => Err(io::Error::other("the catalog is closed, or was opened before fork()")),
             false => Ok(()),
         }
     }

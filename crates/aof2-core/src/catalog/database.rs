@@ -19,7 +19,7 @@ use super::state::Changes;
 use super::tables::Table;
 use super::view::View;
 use crate::error::{AofError, Result};
-use crate::io::{File, OpenMode, Storage};
+use crate::io::{File, ForkStamp, OpenMode, Storage};
 
 const APPLIED: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new("applied");
@@ -60,11 +60,17 @@ pub(super) struct Tables {
     /// There until it is dropped.
     db: Option<Database>,
     path: PathBuf,
+    stamp: ForkStamp,
 }
 
 impl Drop for Tables {
     fn drop(&mut self) {
         let db = self.db.take();
+        if self.stamp.is_forked() {
+            // Closing writes, and may wait for locks that the parent's threads held.
+            std::mem::forget(db);
+            return;
+        }
         // What is damaged may also fail to be closed.
         let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(db)));
     }
@@ -75,7 +81,7 @@ impl Tables {
     pub(super) fn in_memory(stream_id: u64) -> Result<Self> {
         let path = PathBuf::from("tables in memory");
         let db = build(|builder| builder.create_with_backend(InMemoryBackend::new()), &path)?;
-        Self { db: Some(db), path }.prepared(stream_id)
+        Self { db: Some(db), path, stamp: ForkStamp::now() }.prepared(stream_id)
     }
 
     /// New tables in an empty file.
@@ -110,7 +116,7 @@ impl Tables {
     fn over(file: Arc<dyn File>, path: &Path) -> Result<Self> {
         let backend = TableFile::new(file).map_err(AofError::io("measure the tables", path))?;
         let db = build(|builder| builder.create_with_backend(backend), path)?;
-        Ok(Self { db: Some(db), path: path.to_owned() })
+        Ok(Self { db: Some(db), path: path.to_owned(), stamp: ForkStamp::now() })
     }
 
     /// With all tables in it, and a note that nothing was applied.

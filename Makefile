@@ -131,13 +131,15 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 	AOF2_ARCHIVE_HISTORIES=20000 AOF2_SCRUB_HISTORIES=10000 AOF2_WRITER_HISTORIES=10000 \
 	AOF2_MEANWHILE_HISTORIES=5000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib tier::tests
+	AOF2_CATALOG_CRASHES=5000 $(CARGO) test --locked --release -p aof2-core --lib catalog::tests
 	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core \
 	  --test kill_writer --test manifest_processes
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
-  manifest_chunk manifest_record manifest_snapshot artifact artifact_name writer_claim
+  manifest_chunk manifest_record manifest_snapshot artifact artifact_name writer_claim \
+  operation
 # Where cargo-fuzz is if it was not there before.
 FUZZ_PATH = PATH="$(TARGET)/tools/bin:$$PATH"
 check-fuzz-tools: check-rust

@@ -222,6 +222,54 @@ pub enum AofError {
         /// What can be done about it.
         remedy: &'static str,
     },
+    /// The catalog has no log or page store of this name or number.
+    #[error("the catalog has no database {db}")]
+    NoSuchDatabase {
+        /// Its name or number.
+        db: String,
+    },
+    /// There is no snapshot of this name or number.
+    #[error("there is no snapshot {name}")]
+    NoSuchSnapshot {
+        /// Its name or number.
+        name: String,
+    },
+    /// An unfinished job does the same; or somebody else has the job.
+    #[error("job {job_id} is not finished yet")]
+    JobPending {
+        /// That job.
+        job_id: u64,
+    },
+    /// Changes that a reader of the change feed has not seen are not kept any more. It has
+    /// to read the state and to go on from there.
+    #[error(
+        "changes from generation {next} on are not kept for cursor {cursor} any more; read the \
+         catalog and go on with generation {earliest}"
+    )]
+    FeedReset {
+        /// Name of the cursor; empty if it has none.
+        cursor: String,
+        /// The generation that it would have read next.
+        next: u64,
+        /// The first generation that there is.
+        earliest: u64,
+    },
+    /// The catalog cannot do that.
+    #[error("refused: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// It was written by a newer version of aof2.
+    #[error("{what} has version {found}, and this aof2 knows up to {known}; use a newer aof2")]
+    NewerVersion {
+        /// What.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// The newest version that is known.
+        known: u32,
+    },
     /// Another writer, here or on another machine, took the log over.
     #[error(
         "{} was taken over by {writer}; this handle appends, flushes and archives nothing more, \

@@ -198,9 +198,40 @@ pub const STORE_BUGS: [StoreBug; 15] = [
     StoreBug::BusyIgnored,
 ];
 
+/// A deliberate mistake of the catalog; each breaks a promise of `docs/catalog.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CatalogBug {
+    /// Applying an operation looks at the clock.
+    ApplyReadsClock = 1,
+    /// The tables are written before the batch is durable.
+    TablesAheadOfLog,
+    /// A guard resolves before its batch is durable.
+    GuardBeforeDurable,
+    /// The log is trimmed behind the cursor that acknowledged last.
+    SlowerCursorTrimmed,
+    /// Only jobs that this process enqueued count as pending.
+    UniqueJobInMemory,
+    /// A version of the tables may be left out.
+    VersionSkipped,
+    /// The log is trimmed behind a checkpoint that nobody read.
+    CheckpointUnverified,
+}
+
+/// All planted bugs of the catalog.
+pub const CATALOG_BUGS: [CatalogBug; 7] = [
+    CatalogBug::ApplyReadsClock,
+    CatalogBug::TablesAheadOfLog,
+    CatalogBug::GuardBeforeDurable,
+    CatalogBug::SlowerCursorTrimmed,
+    CatalogBug::UniqueJobInMemory,
+    CatalogBug::VersionSkipped,
+    CatalogBug::CheckpointUnverified,
+];
+
 #[cfg(feature = "planted-bugs")]
 mod switch {
-    use super::{Bug, ManifestBug, StoreBug, TierBug};
+    use super::{Bug, CatalogBug, ManifestBug, StoreBug, TierBug};
     use std::sync::atomic::{AtomicU8, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -209,6 +240,7 @@ mod switch {
     static MANIFEST_PLANTED: AtomicU8 = AtomicU8::new(0);
     static TIER_PLANTED: AtomicU8 = AtomicU8::new(0);
     static STORE_PLANTED: AtomicU8 = AtomicU8::new(0);
+    static CATALOG_PLANTED: AtomicU8 = AtomicU8::new(0);
 
     /// Held by whoever plants: bugs of another kind must not be what a test catches.
     pub fn turn() -> MutexGuard<'static, ()> {
@@ -250,6 +282,15 @@ mod switch {
     pub(crate) fn in_store(bug: StoreBug) -> bool {
         STORE_PLANTED.load(Ordering::Relaxed) == bug as u8
     }
+
+    /// Switches one bug of the catalog on, or all off.
+    pub fn plant_catalog(bug: Option<CatalogBug>) {
+        CATALOG_PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn in_catalog(bug: CatalogBug) -> bool {
+        CATALOG_PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -273,8 +314,13 @@ mod switch {
     pub(crate) const fn in_store(_bug: super::StoreBug) -> bool {
         false
     }
+
+    #[inline(always)]
+    pub(crate) const fn in_catalog(_bug: super::CatalogBug) -> bool {
+        false
+    }
 }
 
-pub(crate) use switch::{has, in_store, in_tier, is};
+pub(crate) use switch::{has, in_catalog, in_store, in_tier, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::{plant, plant_manifest, plant_store, plant_tier, turn};
+pub use switch::{plant, plant_catalog, plant_manifest, plant_store, plant_tier, turn};

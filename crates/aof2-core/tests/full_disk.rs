@@ -439,7 +439,19 @@ fn read_some(root: &Path, end: u64) {
 fn use_read_only(disk: &Disk) -> std::result::Result<(), String> {
     let root = disk.path().join("log");
     write_some(&root, 300);
+    let catalog_config =
+        CatalogConfig { segment_bytes: 64 << 10, ..CatalogConfig::new(disk.path().join("root")) };
+    let catalog = Catalog::open(catalog_config.clone()).unwrap();
+    catalog.register_db("app", DbKind::Pages, 0).unwrap().wait().unwrap();
+    catalog.checkpoint().unwrap();
+    catalog.register_db("later", DbKind::Pages, 0).unwrap().wait().unwrap();
+    drop(catalog);
     disk.remount(true)?;
+    expect_kind(Catalog::open(catalog_config.clone()).err(), &[io::ErrorKind::ReadOnlyFilesystem]);
+    let reader = CatalogReader::open(&catalog_config.root_dir).unwrap();
+    assert!(reader.view().unwrap().database_named("later").unwrap().is_some());
+    assert!(reader.changes_from(0).unwrap().next_batch(None).unwrap().is_some());
+    expect_kind(reader.feed("named").err(), &[io::ErrorKind::ReadOnlyFilesystem]);
     expect_kind(Aof::open(config(&root)).err(), &[io::ErrorKind::ReadOnlyFilesystem]);
     expect_kind(
         Aof::open(config(&disk.path().join("new"))).err(),

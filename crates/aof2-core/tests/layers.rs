@@ -79,6 +79,22 @@ const LAYERS: &[(&str, &[&str])] = &[
             "write",
         ],
     ),
+    (
+        "catalog",
+        &[
+            "error",
+            "format",
+            "io",
+            "manager",
+            "object",
+            "planted",
+            "prometheus",
+            "read",
+            "store",
+            "sync",
+            "write",
+        ],
+    ),
 ];
 
 /// The only file that starts threads and runtimes.

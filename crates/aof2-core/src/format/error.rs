@@ -37,6 +37,13 @@ pub enum FormatError {
         /// The checksum stored beside them.
         found: u64,
     },
+    /// An operation of a type that this code does not know. To skip it would be to disagree
+    /// with whoever wrote it.
+    #[error("unknown type of operation {found}: written by a newer version of aof2")]
+    UnknownOperation {
+        /// The type found.
+        found: u16,
+    },
     /// The checksum matches but a field has a value no writer gives it.
     #[error("bad field {field}: {reason}")]
     BadField {

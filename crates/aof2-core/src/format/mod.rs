@@ -11,13 +11,16 @@
 
 mod artifact;
 mod bytes;
+mod checkpoint;
 mod checksum;
 mod codec;
 mod cold_location;
+mod cursor_file;
 mod error;
 mod ids;
 pub mod manifest;
 mod name;
+pub mod operation;
 mod pins;
 mod record;
 mod segment;
@@ -39,9 +42,14 @@ pub use artifact::{
     ArtifactIndex, ArtifactMetadata, ArtifactSummary, COLD_KEY_LEN_MAX, ColdKey, ColdTailName,
     WarmFileName,
 };
+pub use checkpoint::{
+    CHECKPOINT_BLOCK_LEN, CHECKPOINT_END_LEN, CHECKPOINT_HEADER_LEN, CHECKPOINT_RAW_LEN_MAX,
+    CheckpointBlock, CheckpointHeader, CheckpointRow,
+};
 pub use checksum::{Crc64, crc64, fold32};
 pub use codec::RecordCodec;
 pub use cold_location::{COLD_LOCATION_LEN_MAX, COLD_LOCATION_NAME, ColdLocation};
+pub use cursor_file::{CURSOR_FILE_LEN_MAX, CursorFile};
 pub use error::{FormatError, RecordFault};
 pub use ids::{RecordId, SegmentId, StreamId};
 pub use name::{ArchiveFileName, SegmentFileName, SpareFileName};

@@ -8,13 +8,15 @@
 //! | `aof2-cold` | `object::blocking`: each client of an object store | with the last handle that uses the client |
 //! | `aof2-fetch` | `store::windows`: reads that do not wait, at most two for each log | when nothing is left to fetch |
 //! | `aof2-fetch-N` | `check::fetch_all`: a restore, at most four | with the restore |
+//! | `aof2-catalog` | `catalog::writer`: each catalog that is open for writing | with the catalog |
+//! | `aof2-checkpoint` | `catalog::writer`: while a checkpoint of it is written | with the checkpoint |
 //!
 //! None of them outlives what its user holds, so none needs to be stopped at the end of
 //! the process. A forked child has none of them. [`OwnRuntime`] notices that itself; who
 //! counts threads from [`start`] is reached only through handles that refuse a forked child.
 
 use std::io;
-use std::thread::{Builder, Scope};
+use std::thread::{Builder, JoinHandle, Scope};
 
 use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 
@@ -23,6 +25,14 @@ use super::ForkStamp;
 /// Starts a thread that ends by itself.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Starts a thread that its user waits for.
+pub(crate) fn start_joined(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(name.to_owned()).spawn(work)
 }
 
 /// Starts a thread that ends before the scope does.

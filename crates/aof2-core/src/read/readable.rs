@@ -252,6 +252,7 @@ pub trait ReadableLog: Handle {
     /// # let path = dir.path().join("events");
     /// # let log = aof2_core::Aof::open(aof2_core::AofConfig::new(&path))?;
     /// log.append(b"hello")?;
+    /// log.flush()?;
     /// let segment = &aof2_core::AofReader::open(&path)?.segments()?[0];
     /// assert_eq!((segment.first_offset, segment.record_count), (0, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

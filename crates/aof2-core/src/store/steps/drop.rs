@@ -63,8 +63,8 @@ impl DropSegment {
         match self.removal {
             Removal::Delete => {
                 if self.is_hot {
-                    let removed = store.storage().remove(path);
-                    removed.map_err(AofError::io("remove segment", path))?;
+                    // An earlier try may have got so far.
+                    store.remove_file(path, "remove segment")?;
                 }
                 self.remove_compressed(store, entry)?;
                 store.table().forget_windows(segment_index);
@@ -92,15 +92,13 @@ impl DropSegment {
             store.remove_strays(entry)?;
         }
         if let Some(warm) = &self.copies.warm {
-            let path = warm.source().name();
-            let removed = store.storage().remove(path);
-            removed.map_err(AofError::io("remove compressed segment", path))?;
+            store.remove_file(warm.source().name(), "remove compressed segment")?;
             store.sync_names(&store.layout().warm_dir())?;
         }
         // Last: as long as it is there, so is the segment.
         if let Some(cold) = &self.copies.cold {
             let path = store.layout().cold_path(&cold.index_name());
-            store.storage().remove(&path).map_err(AofError::io("remove", &path))?;
+            store.remove_file(&path, "remove")?;
             store.sync_names(&store.layout().cold_dir())?;
         }
         Ok(())

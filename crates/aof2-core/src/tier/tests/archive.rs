@@ -1,17 +1,19 @@
 //! A machine and a bucket together: power cuts at any call of either, local tiers that
 //! are lost, requests that fail before or after they were carried out.
 
+use std::path::Path;
+
 use fastrand::Rng;
 
 use super::world::{Promise, SEGMENT, World, lose, setting, tie, tier_config};
 use crate::error::AofError;
 use crate::format::SegmentId;
-use crate::io::sim::{CrashOptions, SimStorage};
+use crate::io::sim::{CrashOptions, Fault, Op, SimStorage};
 use crate::manifest::ManifestIndex;
 use crate::object::sim::{BucketFault, SimBucket};
 use crate::object::{ObjectErrorKind, ObjectOp};
 use crate::segment::ArtifactOptions;
-use crate::store::{Applied, Change, Residency};
+use crate::store::{Applied, Change, Removal, Residency};
 use crate::tier::activation::Priority;
 use crate::tier::config::TierConfig;
 use crate::write::AppendOptions;
@@ -357,6 +359,28 @@ pub(super) fn an_object_that_vanished_is_missed_before_its_file_goes() {
     let end = stream.durable().count();
     world.check(&mut promise, end).unwrap();
     world.is_tidy().unwrap();
+}
+
+/// Retention that failed half way, with the segment file gone and the compressed one still
+/// there, once failed for ever: the file that was gone could not be removed again.
+#[test]
+fn a_segment_that_was_removed_half_way_is_removed_by_the_next_try() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    seal_two(&world, &mut Promise::default());
+    store.apply(&Change::Compress(id)).unwrap();
+    let is_in_warm = |path: &Path| path.parent().is_some_and(|dir| dir.ends_with("warm"));
+    sim.fail_when(move |call| {
+        (call.op == Op::Remove && is_in_warm(call.path)).then_some(Fault::Os(13))
+    });
+    let drop = Change::Drop(id, Removal::Delete);
+    let failed = store.apply(&drop);
+    assert!(matches!(failed, Err(AofError::Io { .. })), "{failed:?}");
+    sim.fail_when(|_| None);
+    assert!(store.apply(&drop).unwrap().is_done);
+    assert!(store.table().find(id.as_u32()).is_none());
 }
 
 /// A segment whose only copy is damaged cannot come back. Whoever asked for it after that

@@ -210,14 +210,15 @@ pub enum AofError {
         /// Why it is foreign.
         reason: String,
     },
-    /// Another log has this name below the prefix of the object store.
-    #[error("the name {name:?} below {url} belongs to another log (id {holder}); {remedy}")]
+    /// Another log has this name below the prefix of the object store, or something else has
+    /// it in the catalog.
+    #[error("{}", name_taken(name, url, *holder, remedy))]
     NameTaken {
         /// The name.
         name: String,
-        /// The prefix.
+        /// The prefix, or where in the catalog it is taken.
         url: String,
-        /// The log that has it.
+        /// The log that has it; zero if it is not a log.
         holder: StreamId,
         /// What can be done about it.
         remedy: &'static str,
@@ -299,6 +300,15 @@ pub enum AofError {
 
 const NOT_DURABLE_REMEDY: &str =
     "flush the log, wait until it is durable, or read with visibility \"appended\"";
+
+fn name_taken(name: &str, url: &str, holder: StreamId, remedy: &str) -> String {
+    match holder.as_u64() {
+        0 => format!("the name {name:?} is taken in {url}; {remedy}"),
+        _ => {
+            format!("the name {name:?} below {url} belongs to another log (id {holder}); {remedy}")
+        }
+    }
+}
 
 fn past_end(offset: u64, end: u64, is_appended: bool) -> String {
     match is_appended {

@@ -46,10 +46,10 @@ mod write;
 pub use catalog::{
     Adopted, Audit, Catalog, CatalogConfig, CatalogMetrics, CatalogProblem, CatalogReader,
     CheckpointSpec, ChunkRecord, Committed, ComponentKind, ComponentRecord, DbRecord, DeltaRecord,
-    Feed, ForkOrigin, ForkSpec, Guard, IntentHost, IntentRecord, IntentSegment, JobRecord, JobSpec,
-    JobState, LOST_WITH_THE_LOG, METRIC_BOUNDS, MetricRecord, MigrationRecord, NamespaceRecord,
-    ObjectSpec, Rebuilt, Recovery, RefcountRecord, Request, RolledForward, SnapshotRecord,
-    SnapshotSpec, Table, TablesFrom, View, WalChunkPointer, WalState,
+    DroppedSnapshot, Feed, ForkOrigin, ForkSpec, Guard, IntentHost, IntentRecord, IntentSegment,
+    JobRecord, JobSpec, JobState, LOST_WITH_THE_LOG, METRIC_BOUNDS, MetricRecord, MigrationRecord,
+    NamespaceRecord, ObjectSpec, Rebuilt, Recovery, RefcountRecord, Request, RolledForward,
+    SnapshotRecord, SnapshotSpec, Table, TablesFrom, View, WalChunkPointer, WalState,
 };
 pub use check::{
     Disagreement, LostRange, MissingSegment, Problem, ProblemKind, Progress, RepairAction,

@@ -322,6 +322,32 @@ fn a_job_is_leased_once_retried_with_backoff_and_taken_over_when_its_lease_ends(
 }
 
 #[test]
+fn snapshots_go_when_their_time_is_up_or_there_are_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = open(dir.path());
+    let db_id = catalog.register_db("app", DbKind::Pages, 0).unwrap().wait().unwrap().value;
+    let publish = |name: &str, expires_at_ms| {
+        let name = name.to_owned();
+        let spec = SnapshotSpec { db_id, name, generation: 0, offset: 0, expires_at_ms };
+        catalog.publish_snapshot(spec).unwrap().wait().unwrap()
+    };
+    publish("over", Some(1));
+    publish("oldest", None);
+    publish("old", Some(u64::MAX));
+    publish("new", None);
+    let dropped = || -> Vec<String> {
+        catalog.drop_expired_snapshots().unwrap().into_iter().map(|row| row.name).collect()
+    };
+    assert_eq!(dropped(), ["over"]);
+    assert!(dropped().is_empty());
+    let policy = Policy { snapshots_max: Some(2), ..Default::default() };
+    catalog.set_policy(db_id, policy).unwrap().wait().unwrap();
+    assert_eq!(dropped(), ["oldest"]);
+    let gone = catalog.view().unwrap().snapshot_named(db_id, "over");
+    assert!(matches!(gone, Err(AofError::NoSuchSnapshot { name }) if name == "over"));
+}
+
+#[test]
 fn a_second_writer_is_refused_while_the_first_one_lives() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = open(dir.path());

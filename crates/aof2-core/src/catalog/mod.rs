@@ -31,6 +31,7 @@ mod rebuild;
 mod records;
 mod recover;
 mod replay;
+mod retain;
 mod state;
 mod tables;
 mod trim;
@@ -58,6 +59,7 @@ pub use records::{
     NamespaceRecord, RefcountRecord, SnapshotRecord, WalChunkPointer, WalState,
 };
 pub use recover::{Recovery, TablesFrom};
+pub use retain::DroppedSnapshot;
 pub use tables::Table;
 pub use verify::CatalogProblem;
 pub use view::View;

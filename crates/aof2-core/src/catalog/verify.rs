@@ -222,7 +222,7 @@ fn jobs(view: &View, problems: &mut Problems) -> Result<()> {
     }
     for (key, Number(found)) in view.rows::<Number>(Table::JobPendingIndex, &[])? {
         let job = expected.remove(&key);
-        let kind = format!("kind {} of database {}", tables::u32_of(&key, 0), u16_of(&key));
+        let kind = format!("kind {} of database {}", u16_of(&key), tables::u32_of(&key, 0));
         problems.compare(Table::JobPendingIndex, kind, &job, &Some(found));
     }
     for (_, job) in expected {

@@ -59,7 +59,7 @@ fn register(
         let holder = db(state, u32::try_from(holder).unwrap_or(0))?;
         return Err(AofError::NameTaken {
             name: name.to_owned(),
-            url: "the catalog's root".into(),
+            url: "the root of the catalog".into(),
             holder: StreamId::from_u64(holder.stream_id),
             remedy: "drop that one, or choose another name",
         });

@@ -57,7 +57,7 @@ fn hold_named(state: &mut State<'_>, operation: &Operation, new: &Hold<'_>) -> R
         return Err(AofError::NameTaken {
             name: new.name.to_owned(),
             url: format!("the snapshots of {}", db.name),
-            holder: StreamId::from_u64(db.stream_id),
+            holder: StreamId::from_u64(0),
             remedy: "drop that snapshot, or choose another name",
         });
     }

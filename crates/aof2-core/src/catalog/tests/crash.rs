@@ -239,3 +239,25 @@ fn an_acknowledged_place_in_the_feed_survives_any_cut() {
         }
     }
 }
+
+#[test]
+fn a_catalog_that_was_cut_while_it_was_created_opens() {
+    for cut in 0..150 {
+        let sim = SimStorage::new();
+        match cut % 2 {
+            0 => sim.crash_at(cut),
+            _ => sim.crash_after(cut),
+        }
+        let opened = open_with(&sim, busy());
+        drop(opened);
+        let image = sim.take_crash().unwrap_or_else(|| sim.image());
+        for outcome in 0..4 {
+            let sim = image.materialize(outcome, &CrashOptions::default());
+            let (mut engine, _) =
+                open_with(&sim, busy()).unwrap_or_else(|e| panic!("cut {cut}, {outcome}: {e}"));
+            let mut history = History::default();
+            run(&mut engine, &mut Rng::with_seed(cut), 2, &mut history);
+            check(&engine).unwrap();
+        }
+    }
+}

@@ -235,7 +235,7 @@ fn a_full_disk_stops_moves_and_loses_nothing() {
 
 /// Whoever asks, and whatever the plan says: the last copy of a segment stays.
 #[test]
-fn the_last_copy_stays_in_every_tier() {
+pub(super) fn the_last_copy_stays_in_every_tier() {
     let (sim, bucket) = (SimStorage::new(), SimBucket::new());
     sim.clock().set_step_ns(1_000);
     let world = open(&sim, &bucket).unwrap();

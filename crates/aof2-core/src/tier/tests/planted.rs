@@ -29,6 +29,8 @@ fn guard_store(bug: StoreBug) -> Result<(), String> {
             archive::an_object_that_vanished_is_missed_before_its_file_goes();
         }
         StoreBug::BusyIgnored => meanwhile::one_change_of_a_segment_is_made_at_a_time(),
+        // Every other step makes sure of the copy that is left by itself.
+        StoreBug::LastCopyDropped => archive::the_last_copy_stays_in_every_tier(),
         StoreBug::DroppedUploadKept
         | StoreBug::FileGoneFirst
         | StoreBug::KeyReused

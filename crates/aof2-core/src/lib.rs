@@ -26,7 +26,7 @@
 //!   [`scrub_url`] check a log that is in an object store.
 //! * [`io::sim`] is a machine that loses power, for testing what is built on this.
 mod bucket;
-mod catalog;
+pub mod catalog;
 mod check;
 mod error;
 pub mod format;
@@ -43,14 +43,7 @@ mod sync;
 mod tier;
 mod write;
 
-pub use catalog::{
-    Adopted, Audit, Catalog, CatalogConfig, CatalogMetrics, CatalogProblem, CatalogReader,
-    CheckpointSpec, ChunkRecord, Committed, ComponentKind, ComponentRecord, DbRecord, DeltaRecord,
-    DroppedSnapshot, Feed, ForkOrigin, ForkSpec, Guard, IntentHost, IntentRecord, IntentSegment,
-    JobRecord, JobSpec, JobState, LOST_WITH_THE_LOG, METRIC_BOUNDS, MetricRecord, MigrationRecord,
-    NamespaceRecord, ObjectSpec, Rebuilt, Recovery, RefcountRecord, Request, RolledForward,
-    SnapshotRecord, SnapshotSpec, Table, TablesFrom, View, WalChunkPointer, WalState,
-};
+pub use catalog::{Catalog, CatalogConfig, CatalogReader};
 pub use check::{
     Disagreement, LostRange, MissingSegment, Problem, ProblemKind, Progress, RepairAction,
     RepairReport, RestoreOptions, RestoreProgress, RestoreReport, SCRUB_SCHEMA_ID, ScrubFinding,
@@ -59,11 +52,6 @@ pub use check::{
     scrub_bucket_on, scrub_url, verify, verify_bucket_on, verify_url, verify_with,
 };
 pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
-pub use format::operation::{
-    ChunkCompression, ChunkFields, ChunkMutation, ChunkResidency, DbKind, DbStatus, DeltaFields,
-    JobKind, JobOutcome, ObjectName, Operation, OperationBatch, OperationBody, OperationId, Phase,
-    Policy, RemoteObject, SegmentRef, Variant,
-};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
 pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing};
 pub use read::{

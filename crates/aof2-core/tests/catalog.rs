@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aof2_core::catalog::*;
 use aof2_core::object::sim::SimBucket;
 use aof2_core::object::{BlockingStore, ColdConfig, ObjectBody, ObjectMeta};
 use aof2_core::*;

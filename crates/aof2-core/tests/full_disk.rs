@@ -442,9 +442,9 @@ fn use_read_only(disk: &Disk) -> std::result::Result<(), String> {
     let catalog_config =
         CatalogConfig { segment_bytes: 64 << 10, ..CatalogConfig::new(disk.path().join("root")) };
     let catalog = Catalog::open(catalog_config.clone()).unwrap();
-    catalog.register_db("app", DbKind::Pages, 0).unwrap().wait().unwrap();
+    catalog.register_db("app", aof2_core::catalog::DbKind::Pages, 0).unwrap().wait().unwrap();
     catalog.checkpoint().unwrap();
-    catalog.register_db("later", DbKind::Pages, 0).unwrap().wait().unwrap();
+    catalog.register_db("later", aof2_core::catalog::DbKind::Pages, 0).unwrap().wait().unwrap();
     drop(catalog);
     disk.remount(true)?;
     expect_kind(Catalog::open(catalog_config.clone()).err(), &[io::ErrorKind::ReadOnlyFilesystem]);

@@ -131,7 +131,8 @@ impl Catalog {
     /// Decides several things together: all of them, or none.
     ///
     /// ```
-    /// use aof2_core::{Catalog, CatalogConfig, OperationBody, Request};
+    /// use aof2_core::catalog::{OperationBody, Request};
+    /// use aof2_core::{Catalog, CatalogConfig};
     /// # let dir = tempfile::tempdir()?;
     /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;
     /// let metric = |value| Request::new(OperationBody::RecordMetric { scope: 1, metric: 2, value });
@@ -252,7 +253,8 @@ impl Catalog {
     /// Takes a job of one of these kinds that is due, for a time. `None` if there is none.
     ///
     /// ```
-    /// use aof2_core::{Catalog, CatalogConfig, JobKind, JobOutcome, JobSpec};
+    /// use aof2_core::catalog::{JobKind, JobOutcome, JobSpec};
+    /// use aof2_core::{Catalog, CatalogConfig};
     /// use std::time::Duration;
     /// # let dir = tempfile::tempdir()?;
     /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;

@@ -21,7 +21,8 @@ use crate::read::{Follow, Scan, ScanOptions, Start};
 /// Changes of a catalog in order.
 ///
 /// ```
-/// use aof2_core::{Catalog, CatalogConfig, DbKind};
+/// use aof2_core::catalog::DbKind;
+/// use aof2_core::{Catalog, CatalogConfig};
 /// use std::time::Duration;
 /// # let dir = tempfile::tempdir()?;
 /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;
@@ -182,7 +183,8 @@ impl Catalog {
     /// Who did what and when, oldest first, as far back as the operation log goes.
     ///
     /// ```
-    /// use aof2_core::{Catalog, CatalogConfig, DbKind};
+    /// use aof2_core::catalog::DbKind;
+    /// use aof2_core::{Catalog, CatalogConfig};
     /// # let dir = tempfile::tempdir()?;
     /// let catalog = Catalog::open(CatalogConfig::new(dir.path()).actor("alice"))?;
     /// catalog.register_db("app", DbKind::Pages, 0)?.wait()?;

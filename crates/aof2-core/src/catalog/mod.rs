@@ -63,3 +63,10 @@ pub use retain::DroppedSnapshot;
 pub use tables::Table;
 pub use verify::CatalogProblem;
 pub use view::View;
+
+// What operations are made of.
+pub use crate::format::operation::{
+    ChunkCompression, ChunkFields, ChunkMutation, ChunkResidency, DbKind, DbStatus, DeltaFields,
+    JobKind, JobOutcome, ObjectName, Operation, OperationBatch, OperationBody, OperationId, Phase,
+    Policy, RemoteObject, SegmentRef, Variant,
+};

@@ -30,7 +30,8 @@ use crate::write::{AofConfig, FlushConfig};
 /// go closes it.
 ///
 /// ```
-/// use aof2_core::{Catalog, CatalogConfig, DbKind};
+/// use aof2_core::catalog::DbKind;
+/// use aof2_core::{Catalog, CatalogConfig};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;

@@ -31,7 +31,8 @@ const ATTEMPTS_MAX: usize = 16;
 /// A catalog open for reading, in any process.
 ///
 /// ```
-/// use aof2_core::{Catalog, CatalogConfig, CatalogReader, DbKind};
+/// use aof2_core::catalog::DbKind;
+/// use aof2_core::{Catalog, CatalogConfig, CatalogReader};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;

@@ -20,7 +20,8 @@ impl Catalog {
     /// Drops the snapshots that may go now. What they held goes when nothing else holds it.
     ///
     /// ```
-    /// use aof2_core::{Catalog, CatalogConfig, DbKind, SnapshotSpec};
+    /// use aof2_core::catalog::{DbKind, SnapshotSpec};
+    /// use aof2_core::{Catalog, CatalogConfig};
     /// # let dir = tempfile::tempdir()?;
     /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;
     /// let db_id = catalog.register_db("app", DbKind::Pages, 0)?.wait()?.value;

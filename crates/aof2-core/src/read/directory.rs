@@ -401,10 +401,7 @@ impl Source for ReadOnly {
             cold: &self.store,
             format: self.identity.format,
         };
-        let mut found = Vec::new();
-        for name in names {
-            found.extend(look.segment(name, &mut Vec::new())?);
-        }
+        let found = look.segments(names, &mut Vec::new())?;
         self.rebuild(kept, found)
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::busy::{Right, Slot};
 use super::change::{Applied, Change, Objections, Suspect};
-use super::copy::Residency;
+use super::copy::{Copies, Residency};
 use super::entry::SegmentEntry;
 use super::info::SealedInfo;
 use super::state::Store;
@@ -84,8 +84,21 @@ impl Store {
         change: &Change,
         confirm: &dyn Fn(&SegmentEntry) -> Result<bool>,
     ) -> Result<Applied> {
+        let confirmed = self.confirm_left(change)?;
         let _right = self.begin(change);
-        self.apply_held(change, false, confirm)
+        self.apply_held(change, confirmed, confirm)
+    }
+
+    /// For an eviction: makes sure of the copy that will be left, before the right is taken.
+    /// That may take a request or reading a file, and others shall not wait for it.
+    fn confirm_left(&self, change: &Change) -> Result<Option<Copies>> {
+        let Change::Evict(segment_id, tier) = change else { return Ok(None) };
+        let entry = self.sealed_entry(*segment_id)?;
+        let copies = entry.copies();
+        if copies.is_in(*tier) {
+            self.check_left(&entry, &copies, *tier)?;
+        }
+        Ok(Some(copies))
     }
 
     /// Compresses a segment and evicts its segment file, both in one turn, so that the
@@ -94,9 +107,12 @@ impl Store {
     pub(crate) fn compress_and_evict(&self, segment_id: SegmentId) -> Result<(Applied, Applied)> {
         let _right = self.busy.begin(Slot::Files(segment_id));
         let always = |_: &SegmentEntry| Ok(true);
-        let compressed = self.apply_held(&Change::Compress(segment_id), false, &always)?;
+        let compressed = self.apply_held(&Change::Compress(segment_id), None, &always)?;
+        let entry = self.sealed_entry(segment_id)?;
+        // It was verified when it was made, and nobody else could change it since.
+        let confirmed = compressed.is_done.then(|| entry.copies());
         let evict = Change::Evict(segment_id, Residency::Hot);
-        let evicted = self.apply_held(&evict, compressed.is_done, &always)?;
+        let evicted = self.apply_held(&evict, confirmed, &always)?;
         Ok((compressed, evicted))
     }
 
@@ -104,7 +120,7 @@ impl Store {
     fn apply_held(
         &self,
         change: &Change,
-        is_warm_fresh: bool,
+        confirmed: Option<Copies>,
         confirm: &dyn Fn(&SegmentEntry) -> Result<bool>,
     ) -> Result<Applied> {
         // With the right in hand: it may have gone while we waited.
@@ -112,7 +128,7 @@ impl Store {
             return Err(error);
         }
         let entry = self.entry_for(change)?;
-        let Some(mut step) = self.step_for(change, &entry, is_warm_fresh)? else {
+        let Some(mut step) = self.step_for(change, &entry, confirmed)? else {
             return Ok(self.unchanged(change, &entry));
         };
         if !confirm(&entry)? {
@@ -239,7 +255,7 @@ impl Store {
         &self,
         change: &Change,
         entry: &Arc<SegmentEntry>,
-        is_warm_fresh: bool,
+        confirmed: Option<Copies>,
     ) -> Result<Option<Box<dyn Step>>> {
         let copies = entry.copies();
         let step: Option<Box<dyn Step>> = match change {
@@ -247,8 +263,8 @@ impl Store {
             Change::Upload(id) => steps::Upload::of(*id, &copies)?,
             Change::Fetch(_) => steps::Fetch::of(&copies),
             Change::Hydrate(_) => steps::Hydrate::of(entry, &copies),
-            Change::Evict(_, Residency::Hot) => steps::EvictHot::of(entry, is_warm_fresh),
-            Change::Evict(_, Residency::Warm) => steps::EvictWarm::of(&copies),
+            Change::Evict(_, Residency::Hot) => steps::EvictHot::of(entry, confirmed),
+            Change::Evict(_, Residency::Warm) => steps::EvictWarm::of(&copies, confirmed),
             Change::Evict(_, Residency::Cold) => None,
             Change::SetAside(_, suspect) => steps::SetAside::of(self, entry, suspect)?,
             Change::Forget(_) => steps::Forget::of(self, entry),

@@ -114,6 +114,19 @@ impl Copies {
         Residency::ALL.into_iter().any(|other| other != tier && self.is_in(other))
     }
 
+    /// Whether these are the very same copies.
+    pub(crate) fn are(&self, others: &Self) -> bool {
+        let is_same = |a: &Option<Arc<Artifact>>, b: &Option<Arc<Artifact>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        let object = |copies: &Self| copies.cold.as_ref().map(|cold| Arc::clone(&cold.artifact));
+        self.is_hot == others.is_hot
+            && is_same(&self.warm, &others.warm)
+            && is_same(&object(self), &object(others))
+    }
+
     /// Bytes of the compressed file, if there is one.
     pub(crate) fn warm_len(&self) -> Option<u64> {
         self.warm.as_ref().map(|warm| warm.index().artifact_len())

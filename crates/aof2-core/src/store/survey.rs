@@ -28,7 +28,35 @@ pub(crate) struct Look<'a> {
     pub(crate) format: SegmentFormat,
 }
 
+/// How often the names are listed again because a file was gone when its turn came.
+const LISTINGS_MAX: usize = 16;
+
 impl Look<'_> {
+    /// Reads what is needed to know these segments. One whose files are gone since they
+    /// were listed may be in another tier by now: the names are listed again, since it must
+    /// not be taken for lost. What retention removed is not found again.
+    pub(crate) fn segments<'n>(
+        &self,
+        listed: impl Iterator<Item = &'n SegmentNames>,
+        blank_twins: &mut Vec<PathBuf>,
+    ) -> Result<Vec<Found>> {
+        let (mut all, mut again) = (Vec::new(), Vec::new());
+        for names in listed {
+            let mut found = self.segment(names, blank_twins)?;
+            if found.is_none() && names.hot.len() < 2 {
+                if again.len() < LISTINGS_MAX {
+                    again.push(Listing::take(self.storage, self.layout)?);
+                }
+                let now = again.last().and_then(|listing| listing.find(names.segment_id));
+                if let Some(names) = now {
+                    found = self.segment(names, blank_twins)?;
+                }
+            }
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
     /// Reads what is needed to know a segment; `None` if it is gone since it was listed.
     /// Where there is a file and copies, the file is read and the copies are remembered,
     /// unless the file is nothing to go by.
@@ -147,10 +175,8 @@ impl Survey {
         let listing = Listing::take(storage, layout)?;
         listing.refuse_foreign()?;
         let look = Look { storage, layout, cold, format };
-        let (mut found, mut blank_twins) = (Vec::with_capacity(listing.segments.len()), Vec::new());
-        for names in &listing.segments {
-            found.extend(look.segment(names, &mut blank_twins)?);
-        }
+        let mut blank_twins = Vec::new();
+        let found = look.segments(listing.segments.iter(), &mut blank_twins)?;
         let stream_id = identity.as_ref().map(|i| i.stream_id).or_else(|| first_stream_id(&found));
         for f in &found {
             f.check_belongs(storage, stream_id)?;

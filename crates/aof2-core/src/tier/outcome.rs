@@ -185,16 +185,20 @@ impl StreamTiers {
         let is_move = task.lane() == Lane::Moves;
         let now_ms = self.coordinator.now_ms();
         let mut backoff = self.backoff.lock();
-        match verdict {
+        match &verdict {
             Verdict::Ignore => return backoff.succeed(task),
             // Whoever asked for the segment was told, so that is counted.
             Verdict::Outage if is_move => backoff.succeed(task),
             Verdict::Outage => return backoff.succeed(task),
             Verdict::GiveUp => backoff.give_up(task),
-            Verdict::Retry { pause_ms_max } => backoff.fail(task, now_ms, pause_ms_max),
+            Verdict::Retry { pause_ms_max } => backoff.fail(task, now_ms, *pause_ms_max),
         }
         backoff.explain(task, error.clone());
         drop(backoff);
+        if let (Verdict::GiveUp, Subject::Moves(segment_id)) = (&verdict, task.subject()) {
+            // Nothing more is planned for it: whoever asked for it is told.
+            self.activations.lock().finish(segment_id, Err(error.clone()));
+        }
         let (failures, message) = match is_move {
             true => (&self.counters.failures, "a move between tiers failed"),
             false => (&self.counters.cold_failures, "the cold tier failed"),

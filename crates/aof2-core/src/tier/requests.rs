@@ -22,12 +22,15 @@ impl StreamTiers {
             let reason = format!("segment {segment_id} has {bytes} bytes, the limit is {limit}");
             return Err(AofError::InvalidConfig { field: "hot_bytes", reason });
         }
-        if let Some(error) = self.backoff.lock().refusal(Task::Hydrate(segment_id)) {
-            // It would never be planned: whoever waits for it would wait for ever.
-            return Err(error);
-        }
         let max = self.coordinator.config().activations_max;
         let asked = self.activations.lock().ask(segment_id, priority, max);
+        // Behind the request: one that is given up from now on tells whoever asked.
+        let refusal = self.backoff.lock().refusal(Task::Hydrate(segment_id));
+        if let Some(error) = refusal {
+            // It would never be planned, and whoever waits for it would wait for ever.
+            let outcome = if entry.is_hot() { Ok(0) } else { Err(error) };
+            self.activations.lock().finish(segment_id, outcome);
+        }
         self.notify();
         asked
     }

@@ -265,11 +265,13 @@ impl Claimant for Directory<'_> {
     fn cut(&self, start: SegmentId, goes: bool) -> Result<()> {
         let mut has_begun = false;
         for (id, names) in self.present.range(..start) {
-            if names.cold.is_empty()
-                && let Some(local) = self.local(*id)?.filter(|f| !f.is_blank())
-            {
-                let offset = local.claimed_first_offset().unwrap_or(0);
-                return Err(before_start(self.layout, &self.url, offset, *id, start));
+            if names.cold.is_empty() {
+                let local = self.local(*id)?;
+                // What cannot be recognised may hold records, too.
+                if local.as_ref().is_none_or(|found| !found.is_blank()) {
+                    let offset = local.and_then(|found| found.claimed_first_offset()).unwrap_or(0);
+                    return Err(before_start(self.layout, &self.url, offset, *id, start));
+                }
             }
             if goes && !has_begun {
                 // Until all of this is done the directory is not a log that can be opened

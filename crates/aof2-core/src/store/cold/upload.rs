@@ -10,6 +10,7 @@ use crate::segment::Artifact;
 use crate::store::Store;
 use crate::store::change::Change;
 use crate::store::copy::{ColdCopy, Residency};
+use crate::store::entry::SegmentEntry;
 use crate::store::steps::{self, StoredObject};
 
 /// Uploads of one segment that find other bytes under their keys.
@@ -181,18 +182,23 @@ impl Store {
     /// Evicts a compressed file. If the bucket does not have the segment after all, it is
     /// uploaded again from this file, which is all there may be. Whether the file is gone.
     pub(crate) fn drop_warm(&self, segment_id: SegmentId) -> Result<bool> {
-        let refused = match self.apply(&Change::Evict(segment_id, Residency::Warm)) {
-            Err(error @ AofError::LastCopy(_)) => error,
-            evicted => return evicted.map(|applied| applied.is_done),
-        };
         let copies = self.sealed_entry(segment_id)?.copies();
-        let (Some(warm), Some(cold)) = (&copies.warm, &copies.cold) else { return Err(refused) };
+        let (Some(warm), Some(cold)) = (&copies.warm, &copies.cold) else { return Ok(false) };
+        match self.apply(&Change::Evict(segment_id, Residency::Warm)) {
+            Err(AofError::LastCopy(_)) => {}
+            evicted => return evicted.map(|applied| applied.is_done),
+        }
         self.verify_warm(warm)?;
-        let key = self.cold().require_tier()?.key(self.stream_id(), segment_id, cold.epoch);
-        let segment = segment_id.as_u64();
-        tracing::error!(segment, key, "an archived segment is not in the bucket");
-        self.cold().note_missing();
-        self.apply(&Change::Forget(segment_id))?;
+        // Somebody else may have uploaded it again meanwhile: that object is another one.
+        let is_same = |entry: &SegmentEntry| {
+            Ok(entry.copies().cold.is_some_and(|now| now.epoch == cold.epoch))
+        };
+        let forgotten = self.apply_if(&Change::Forget(segment_id), &is_same)?;
+        if let Some(key) = forgotten.key.filter(|_| forgotten.is_done) {
+            let segment = segment_id.as_u64();
+            tracing::error!(segment, key, "an archived segment was not in the bucket");
+            self.cold().note_missing();
+        }
         Ok(false)
     }
 

@@ -8,40 +8,73 @@ use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
 use crate::store::apply::Step;
 use crate::store::change::Applied;
-use crate::store::copy::{ColdCopy, Copies};
+use crate::store::copy::{Copies, Residency};
 use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
 use crate::store::transitions::{evict, evict_warm};
 
+impl Store {
+    /// Makes sure of the copy that is left when a tier loses its own. A compressed file that
+    /// will be the only copy is read: it may be old, and `Corrupt` keeps the segment where
+    /// it is good. A bucket that will be is asked: what it had once may be gone.
+    pub(in crate::store) fn check_left(
+        &self,
+        entry: &SegmentEntry,
+        copies: &Copies,
+        tier: Residency,
+    ) -> Result<()> {
+        let is_left = match (tier, &copies.warm, &copies.cold) {
+            (Residency::Hot, Some(_), _) if planted::in_store(StoreBug::EvictTrustsWarm) => true,
+            (Residency::Hot, Some(warm), None) => self.verify_warm(warm).map(|()| true)?,
+            (Residency::Hot, None, Some(cold)) => self.is_in_bucket(entry, cold)?,
+            (Residency::Warm, ..) if planted::in_store(StoreBug::WarmGoneUnconfirmed) => true,
+            (Residency::Warm, Some(warm), Some(cold)) => {
+                self.is_archived_as(entry.meta.segment_id, warm, cold)?
+            }
+            // Two are left, or none, which the objections say.
+            _ => true,
+        };
+        match is_left {
+            true => Ok(()),
+            false => Err(AofError::LastCopy(entry.meta.segment_id)),
+        }
+    }
+
+    /// The same with the right in hand, if the copies are not those that were confirmed
+    /// before it was taken.
+    fn check_left_again(
+        &self,
+        entry: &SegmentEntry,
+        confirmed: Option<&Copies>,
+        tier: Residency,
+    ) -> Result<()> {
+        let copies = entry.copies();
+        match confirmed.is_some_and(|confirmed| confirmed.are(&copies)) {
+            true => Ok(()),
+            false => self.check_left(entry, &copies, tier),
+        }
+    }
+}
+
 /// The segment file. Readers keep what they have mapped.
 pub(in crate::store) struct EvictHot {
     bytes: u64,
-    /// Whether the compressed file was made and verified just now, by whoever has the right
-    /// to change the segment.
-    is_warm_fresh: bool,
+    confirmed: Option<Copies>,
 }
 
 impl EvictHot {
-    pub(in crate::store) fn of(entry: &SegmentEntry, is_warm_fresh: bool) -> Option<Box<dyn Step>> {
+    pub(in crate::store) fn of(
+        entry: &SegmentEntry,
+        confirmed: Option<Copies>,
+    ) -> Option<Box<dyn Step>> {
         let bytes = entry.record_bytes();
-        entry.is_hot().then(|| -> Box<dyn Step> { Box::new(Self { bytes, is_warm_fresh }) })
+        entry.is_hot().then(|| -> Box<dyn Step> { Box::new(Self { bytes, confirmed }) })
     }
 }
 
 impl Step for EvictHot {
-    /// Makes sure of the copy that is left. A compressed file that will be the only copy is
-    /// read: it may be old, and `Corrupt` keeps the segment where it is good. A bucket that
-    /// will be is asked: what it had once may be gone.
     fn work(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
-        let copies = entry.copies();
-        match (&copies.warm, &copies.cold) {
-            (Some(_), _) if planted::in_store(StoreBug::EvictTrustsWarm) => Ok(()),
-            (Some(warm), None) if !self.is_warm_fresh => store.verify_warm(warm),
-            (None, Some(cold)) if !store.is_in_bucket(entry, cold)? => {
-                Err(AofError::LastCopy(entry.meta.segment_id))
-            }
-            _ => Ok(()),
-        }
+        store.check_left_again(entry, self.confirmed.as_ref(), Residency::Hot)
     }
 
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
@@ -73,13 +106,16 @@ impl Step for EvictHot {
 /// The compressed file of a segment that is in the bucket.
 pub(in crate::store) struct EvictWarm {
     warm: Arc<Artifact>,
-    cold: Option<ColdCopy>,
+    confirmed: Option<Copies>,
 }
 
 impl EvictWarm {
-    pub(in crate::store) fn of(copies: &Copies) -> Option<Box<dyn Step>> {
+    pub(in crate::store) fn of(
+        copies: &Copies,
+        confirmed: Option<Copies>,
+    ) -> Option<Box<dyn Step>> {
         let warm = copies.warm.as_ref()?;
-        Some(Box::new(Self { warm: Arc::clone(warm), cold: copies.cold.clone() }))
+        Some(Box::new(Self { warm: Arc::clone(warm), confirmed }))
     }
 
     fn bytes(&self) -> u64 {
@@ -88,17 +124,8 @@ impl EvictWarm {
 }
 
 impl Step for EvictWarm {
-    /// The bucket confirms that it has the segment: what it had once may be gone.
     fn work(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {
-        let is_archived = match &self.cold {
-            _ if planted::in_store(StoreBug::WarmGoneUnconfirmed) => true,
-            Some(cold) => store.is_archived_as(entry.meta.segment_id, &self.warm, cold)?,
-            None => false,
-        };
-        match is_archived {
-            true => Ok(()),
-            false => Err(AofError::LastCopy(entry.meta.segment_id)),
-        }
+        store.check_left_again(entry, self.confirmed.as_ref(), Residency::Warm)
     }
 
     fn switch(&mut self, store: &Store, entry: &Arc<SegmentEntry>) -> Result<()> {

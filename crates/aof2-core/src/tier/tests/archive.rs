@@ -16,6 +16,7 @@ use crate::segment::ArtifactOptions;
 use crate::store::{Applied, Change, Removal, Residency};
 use crate::tier::activation::Priority;
 use crate::tier::config::TierConfig;
+use crate::tier::task::Task;
 use crate::write::AppendOptions;
 
 /// Small enough for most segments to be in the bucket alone.
@@ -400,8 +401,61 @@ fn a_segment_that_cannot_come_back_is_refused_at_once() {
     world.coordinator.run_until_idle();
     let now = Some(std::time::Instant::now());
     assert!(matches!(asked.wait(now), Err(AofError::Corrupt(_))));
-    let again = world.tiers.ask(id, Priority::Wanted).map(drop);
+    let again = world.tiers.ask(id, Priority::Wanted).unwrap().wait(now);
     assert!(matches!(again, Err(AofError::Corrupt(_))), "{again:?}");
+    // One that is there needs nothing done.
+    let there = SegmentId::from_u64(1);
+    let damage = again.map(drop).unwrap_err();
+    world.tiers.note(&world.stream, Task::Compress(there), &Err(damage.clone()));
+    assert_eq!(world.tiers.ask(there, Priority::Wanted).unwrap().wait(now).unwrap(), 0);
+}
+
+/// A move that is given up while somebody waits for the same segment: nothing is planned
+/// for it any more, so whoever waits is told.
+#[test]
+fn whoever_waits_for_a_segment_hears_that_it_is_given_up() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    seal_two(&world, &mut Promise::default());
+    store.compress_and_evict(id).unwrap();
+    let asked = world.tiers.ask(id, Priority::Wanted).unwrap();
+    let damage = AofError::Corrupt(Box::new(crate::error::Damage {
+        path: store.layout().warm_dir(),
+        offset: 0,
+        records: 0..1,
+        reason: "a flipped bit".into(),
+    }));
+    world.tiers.note(&world.stream, Task::Evict(id), &Err(damage));
+    let heard = asked.wait(Some(std::time::Instant::now()));
+    assert!(matches!(heard, Err(AofError::Corrupt(_))), "{heard:?}");
+}
+
+/// An object that is missing is forgotten by whoever comes first. The other one finds
+/// nothing to do, and the compressed file leaves once the segment is uploaded again: it was
+/// once given up for good.
+#[test]
+fn a_compressed_file_whose_object_is_forgotten_meanwhile_leaves_later() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket).unwrap();
+    let (store, id) = (world.stream.store(), SegmentId::from_u64(0));
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    store.apply(&Change::Compress(id)).unwrap();
+    while store.sealed_entry(id).unwrap().copies().cold.is_none() {
+        world.coordinator.plan_cold().into_iter().take(1).for_each(|job| job.run());
+    }
+    store.apply(&Change::Forget(id)).unwrap();
+    assert!(!store.drop_warm(id).unwrap());
+    world.archive_all().unwrap();
+    assert!(
+        store.drop_warm(id).unwrap() || store.sealed_entry(id).unwrap().copies().warm.is_none()
+    );
+    let end = world.stream.durable().count();
+    world.check(&mut promise, end).unwrap();
+    world.is_tidy().unwrap();
 }
 
 /// Bytes that change on their way from the bucket may decompress to the same records. What

@@ -17,7 +17,7 @@ use crate::io::Storage;
 use crate::io::sim::{Call, Fault, Op, SimStorage};
 use crate::object::ObjectOp;
 use crate::object::sim::{BucketCall, SimBucket};
-use crate::read::{Cursor, Source, Visibility};
+use crate::read::{AofReader, Cursor, ScanOptions, Source, Visibility};
 use crate::store::{Applied, Change, Residency};
 use crate::tier::config::TierConfig;
 use crate::write::RetentionPolicy;
@@ -247,4 +247,30 @@ pub(super) fn one_change_of_a_segment_is_made_at_a_time() {
     one_of(make_twice(&world, &Change::Hydrate(id)));
     let end = world.stream.durable().count();
     world.check(&mut promise, end).unwrap();
+}
+
+/// A reader of the directory that comes to a segment just after it was compressed and its
+/// file removed, which its list of names does not show yet. It once took the segment for
+/// lost.
+#[test]
+fn a_segment_that_moves_while_a_directory_is_opened_is_found() {
+    let (sim, bucket) = (SimStorage::new(), SimBucket::new());
+    sim.clock().set_step_ns(1_000);
+    let world = open(&sim, &bucket, limits()).unwrap();
+    let mut promise = Promise::default();
+    seal_two(&world, &mut promise);
+    let end = world.stream.durable().count();
+    let (stream, has_moved) = (Arc::clone(&world.stream), AtomicBool::new(false));
+    let first = stream.store().table().first().unwrap().path.clone();
+    sim.on_call(move |call| {
+        if call.op == Op::Open && call.path == first && !has_moved.swap(true, Ordering::SeqCst) {
+            stream.store().compress_and_evict(SegmentId::from_u64(1)).unwrap();
+        }
+    });
+    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+    let reader = AofReader::open_on(storage, ROOT).unwrap();
+    assert!(!world.stream.store().sealed_entry(SegmentId::from_u64(1)).unwrap().is_hot());
+    let scan = reader.scan(ScanOptions::default()).unwrap();
+    let payloads: Vec<_> = scan.map(|record| record.unwrap().payload.to_vec()).collect();
+    assert_eq!(payloads, promise.payloads[..end as usize]);
 }

@@ -60,6 +60,8 @@ fn fork_and_go_on(root: &Path) {
     let catalog = open(root);
     catalog.record_metric(1, 1, 1).unwrap().wait().unwrap();
     let guard = catalog.record_metric(1, 2, 1).unwrap();
+    let mut feed = catalog.feed("reader").unwrap();
+    assert!(feed.next_batch(Some(Duration::ZERO)).unwrap().is_some());
     let mut handles = Some((catalog, guard));
     // SAFETY: the child has this thread only. It calls the catalog, which must answer without
     // its threads, and leaves by `_exit`.
@@ -72,6 +74,7 @@ fn fork_and_go_on(root: &Path) {
         let is_forked = matches!(guard.wait(), Err(AofError::Forked))
             && matches!(catalog.view(), Err(AofError::Forked))
             && matches!(catalog.record_metric(1, 1, 1), Err(AofError::Forked))
+            && matches!(feed.acknowledge(0), Err(AofError::Forked))
             && matches!(catalog.close(), Err(AofError::Forked));
         drop(catalog);
         // SAFETY: ends the child without running the parent's exit handlers.
@@ -304,19 +307,29 @@ fn a_job_is_leased_once_retried_with_backoff_and_taken_over_when_its_lease_ends(
     assert_eq!(leased, job_id);
     assert!(catalog.lease_job("b", &kinds, lease).unwrap().is_none(), "a has it");
     assert!(catalog.lease_job("b", &[JobKind::Gc], lease).unwrap().is_none());
-    catalog.heartbeat_job(job_id, "a", Duration::ZERO).unwrap().wait().unwrap();
+    catalog.heartbeat_job(job_id, 1, "a", Duration::ZERO).unwrap().wait().unwrap();
     // Its lease has ended: somebody else goes on.
-    let (taken, job) = catalog.lease_job("b", &kinds, lease).unwrap().unwrap();
+    let (taken, job) = catalog.lease_job("a", &kinds, lease).unwrap().unwrap();
     assert_eq!((taken, job.runs), (job_id, 2));
-    let late = catalog.heartbeat_job(job_id, "a", lease).unwrap().wait();
+    // The run before is over, also if its worker has the same name.
+    let late = catalog.heartbeat_job(job_id, 1, "a", lease).unwrap().wait();
+    assert!(matches!(late, Err(AofError::Refused { .. })), "{late:?}");
+    let late = catalog.complete_job(job_id, 1, JobOutcome::Done, "").unwrap().wait();
     assert!(matches!(late, Err(AofError::Refused { .. })), "{late:?}");
 
     let before_ms = job.updated_ms;
-    catalog.complete_job(job_id, JobOutcome::Failed, "no space").unwrap().wait().unwrap();
+    for _ in 0..2 {
+        catalog.complete_job(job_id, 2, JobOutcome::Failed, "no space").unwrap().wait().unwrap();
+    }
     let job = catalog.view().unwrap().job(job_id).unwrap().unwrap();
+    assert_eq!((&job.state, job.failures), (&JobState::Pending, 1), "one run fails once");
     assert!(job.not_before_ms >= before_ms + 1_000, "it waits before it runs again");
     assert!(catalog.lease_job("b", &kinds, lease).unwrap().is_none(), "not due yet");
-    catalog.complete_job(job_id, JobOutcome::Failed, "no space").unwrap().wait().unwrap();
+    let spec = JobSpec { attempts_max: 1, ..JobSpec::new(0, JobKind::Gc) };
+    catalog.enqueue_job(spec).unwrap().wait().unwrap();
+    let (job_id, job) = catalog.lease_job("b", &[JobKind::Gc], lease).unwrap().unwrap();
+    let failed = catalog.complete_job(job_id, job.runs, JobOutcome::Failed, "no space");
+    failed.unwrap().wait().unwrap();
     let job = catalog.view().unwrap().job(job_id).unwrap().unwrap();
     assert_eq!((job.state, job.message.as_str()), (JobState::Failed, "no space"));
     assert_eq!(catalog.metrics().unwrap().jobs_failed, 1);

@@ -10,6 +10,7 @@ use super::engine::{Group, Request};
 use super::guard::{Guard, Promise};
 use super::open::Catalog;
 use super::records::JobRecord;
+use super::state::refused;
 use super::writer::Message;
 use crate::error::{AofError, Result};
 use crate::format::StreamId;
@@ -111,6 +112,11 @@ const RETRY_MS_MAX: u64 = 3_600_000;
 
 fn nothing(_: &Operation) {}
 
+/// What nobody but the catalog knows: its version, and where the cursors are.
+fn is_of_the_catalog(body: &Body) -> bool {
+    matches!(body, Body::Migrate { .. } | Body::AdvanceCursor { .. } | Body::ExpireCursor { .. })
+}
+
 fn db_id(operation: &Operation) -> u32 {
     match operation.body {
         Body::CreateStream { db_id, .. }
@@ -127,8 +133,16 @@ fn job_id(operation: &Operation) -> u64 {
     }
 }
 
+fn run(operation: &Operation) -> u32 {
+    match operation.body {
+        Body::LeaseJob { run, .. } => run,
+        _ => 0,
+    }
+}
+
 impl Catalog {
-    /// Decides several things together: all of them, or none.
+    /// Decides several things together: all of them, or none. `Refused` for what only the
+    /// catalog decides: steps of its version, and the places of cursors.
     ///
     /// ```
     /// use aof2_core::catalog::{OperationBody, Request};
@@ -150,6 +164,10 @@ impl Catalog {
         value: fn(&Operation) -> T,
     ) -> Result<Guard<T>> {
         self.check_not_forked()?;
+        if let Some(own) = requests.iter().find(|request| is_of_the_catalog(&request.body)) {
+            let name = own.body.name();
+            return Err(refused(format!("{name} is decided by the catalog itself")));
+        }
         let (promise, completion) = Promise::new();
         let group = Group { actor: self.actor.clone(), requests, promise };
         let queued = &self.shared.core.counters.queued;
@@ -242,7 +260,8 @@ impl Catalog {
         self.enqueue_job_as(0, job)
     }
 
-    /// Enqueues a job under a number that was reserved.
+    /// Enqueues a job under a number that [`Catalog::reserve_job_id`] gave and that no job
+    /// has had yet. `Refused` for any other.
     pub fn enqueue_job_as(&self, number: u64, job: JobSpec) -> Result<Guard<u64>> {
         let JobSpec { db_id, kind, payload, not_before_ms, attempts_max } = job;
         let body =
@@ -251,6 +270,7 @@ impl Catalog {
     }
 
     /// Takes a job of one of these kinds that is due, for a time. `None` if there is none.
+    /// Its `runs` is the number of this run: who heartbeats or completes it has to say it.
     ///
     /// ```
     /// use aof2_core::catalog::{JobKind, JobOutcome, JobSpec};
@@ -262,7 +282,7 @@ impl Catalog {
     /// let lease = Duration::from_secs(60);
     /// while let Some((job_id, job)) = catalog.lease_job("worker", &[JobKind::Gc], lease)? {
     ///     println!("{job:?}"); // do it, in a way that may be done twice
-    ///     catalog.complete_job(job_id, JobOutcome::Done, "")?.wait()?;
+    ///     catalog.complete_job(job_id, job.runs, JobOutcome::Done, "")?.wait()?;
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -279,9 +299,15 @@ impl Catalog {
                 continue;
             }
             let until_ms = now_ms.saturating_add(lease.as_millis() as u64);
-            let body = Body::LeaseJob { job_id, owner: owner.to_owned(), until_ms };
-            match self.decide(body, nothing)?.wait() {
-                Ok(_) => return Ok(self.view()?.job(job_id)?.map(|job| (job_id, job))),
+            let body = Body::LeaseJob { job_id, run: 0, owner: owner.to_owned(), until_ms };
+            match self.decide(body, run)?.wait() {
+                Ok(leased) => {
+                    let job = self.view()?.job(job_id)?.filter(|job| job.runs == leased.value);
+                    if let Some(job) = job {
+                        return Ok(Some((job_id, job)));
+                    }
+                    // The lease was so short that somebody else has the job by now.
+                }
                 // Somebody else was faster.
                 Err(AofError::JobPending { .. } | AofError::Refused { .. }) => {}
                 Err(error) => return Err(error),
@@ -290,17 +316,27 @@ impl Catalog {
         Ok(None)
     }
 
-    /// Keeps a job for more time. `Refused` if somebody else has it by now.
-    pub fn heartbeat_job(&self, job_id: u64, owner: &str, lease: Duration) -> Result<Guard<()>> {
+    /// Keeps a run of a job for more time. `Refused` if another run began since, whoever has
+    /// it.
+    pub fn heartbeat_job(
+        &self,
+        job_id: u64,
+        run: u32,
+        owner: &str,
+        lease: Duration,
+    ) -> Result<Guard<()>> {
         let until_ms = self.shared.core.now_ms().saturating_add(lease.as_millis() as u64);
-        self.decide(Body::HeartbeatJob { job_id, owner: owner.to_owned(), until_ms }, nothing)
+        self.decide(Body::HeartbeatJob { job_id, run, owner: owner.to_owned(), until_ms }, nothing)
     }
 
-    /// Ends a run of a job. One that failed runs again, after a time that doubles with each
-    /// failure, until its attempts are used up. Completing twice is the same as once.
+    /// Ends a run of a job; `run` is the `runs` of the job as it was leased, or 0 for a job
+    /// that nobody leased. One that failed runs again, after a time that doubles with each
+    /// failure, until its attempts are used up. Completing a run twice is the same as once;
+    /// `Refused` if another run began since.
     pub fn complete_job(
         &self,
         job_id: u64,
+        run: u32,
         outcome: JobOutcome,
         message: &str,
     ) -> Result<Guard<()>> {
@@ -308,7 +344,7 @@ impl Catalog {
         let wait_ms = RETRY_MS.saturating_mul(1 << failures.min(20)).min(RETRY_MS_MAX);
         let retry_at_ms = self.shared.core.now_ms().saturating_add(wait_ms);
         let message = message.to_owned();
-        self.decide(Body::CompleteJob { job_id, outcome, message, retry_at_ms }, nothing)
+        self.decide(Body::CompleteJob { job_id, run, outcome, message, retry_at_ms }, nothing)
     }
 
     // ---- chunks ----

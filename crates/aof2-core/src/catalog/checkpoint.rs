@@ -3,8 +3,7 @@
 //!
 //! A checkpoint is written under a temporary name, synced, read back as a whole, renamed, and
 //! its directory synced. A crash leaves a temporary file, which the next checkpoint or writer
-//! removes. The newest two are kept: if the newest cannot be read, the one before and the log
-//! behind it can. Only afterwards is the log trimmed.
+//! removes. Which of them are kept is decided in [`kept`](super::kept).
 
 use std::path::Path;
 
@@ -25,8 +24,6 @@ use crate::planted::{self, CatalogBug};
 /// Rows that are compressed together.
 const BLOCK_RAW_LEN: usize = 1 << 20;
 const LEVEL: i32 = 3;
-/// Checkpoints that are kept.
-pub(super) const KEPT: usize = 2;
 
 /// Writes the checkpoint of a view and reads it back. Its length.
 pub(super) fn write(storage: &dyn Storage, layout: &CatalogLayout, view: &View) -> Result<u64> {
@@ -145,30 +142,6 @@ pub(super) fn list(storage: &dyn Storage, layout: &CatalogLayout) -> Result<Vec<
     Ok(found)
 }
 
-/// Removes all but the newest, and what was not finished. The oldest that is kept.
-pub(super) fn prune(storage: &dyn Storage, layout: &CatalogLayout) -> Result<Option<u64>> {
-    let directory = layout.checkpoints();
-    let found = list(storage, layout)?;
-    for generation in found.iter().skip(KEPT).rev() {
-        remove_if_there(storage, &layout.checkpoint(*generation))?;
-    }
-    if found.len() > KEPT {
-        storage.sync_dir(&directory).map_err(AofError::io("sync the checkpoints", &directory))?;
-    }
-    Ok(found.get(..KEPT.min(found.len())).and_then(<[u64]>::last).copied())
-}
-
-/// Removes what a crash left of a checkpoint.
-pub(super) fn sweep(storage: &dyn Storage, layout: &CatalogLayout) -> Result<()> {
-    let directory = layout.checkpoints();
-    for entry in storage.list(&directory).unwrap_or_default() {
-        if entry.name.ends_with(".tmp") {
-            remove_if_there(storage, &directory.join(&entry.name))?;
-        }
-    }
-    Ok(())
-}
-
 /// A visitor of the rows of a checkpoint.
 pub(super) type VisitRow<'v> = &'v mut dyn FnMut(Table, &[u8], &[u8]) -> Result<()>;
 
@@ -177,16 +150,7 @@ pub(super) fn read(storage: &dyn Storage, path: &Path, visit: VisitRow<'_>) -> R
     let file =
         storage.open(path, OpenMode::Read).map_err(AofError::io("open a checkpoint", path))?;
     let mut reader = Reader { file: &*file, path, at: 0 };
-    let mut head = [0; CHECKPOINT_HEADER_LEN];
-    reader.fill(&mut head)?;
-    let (header, mut crc64) = CheckpointHeader::decode(&head).map_err(|e| reader.error(e))?;
-    if header.tables_version > TABLES_VERSION {
-        return Err(AofError::NewerVersion {
-            what: format!("the checkpoint {}", path.display()),
-            found: header.tables_version,
-            known: TABLES_VERSION,
-        });
-    }
+    let (applied, mut crc64) = reader.header()?;
     let mut row_count = 0;
     let mut last: Option<(u16, Vec<u8>)> = None;
     loop {
@@ -213,11 +177,14 @@ pub(super) fn read(storage: &dyn Storage, path: &Path, visit: VisitRow<'_>) -> R
             rest = &rest[len..];
         }
     }
-    Ok(Applied {
-        stream_id: header.stream_id.as_u64(),
-        generation: Some(header.generation),
-        batch_crc64: header.batch_crc64,
-    })
+    Ok(applied)
+}
+
+/// What a checkpoint says that it includes. Nothing but its header is looked at.
+pub(super) fn read_header(storage: &dyn Storage, path: &Path) -> Result<Applied> {
+    let file =
+        storage.open(path, OpenMode::Read).map_err(AofError::io("open a checkpoint", path))?;
+    Reader { file: &*file, path, at: 0 }.header().map(|(applied, _)| applied)
 }
 
 struct Reader<'a> {
@@ -227,6 +194,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// What the checkpoint includes, and the checksum that its blocks go on from.
+    fn header(&mut self) -> Result<(Applied, u64)> {
+        let mut head = [0; CHECKPOINT_HEADER_LEN];
+        self.fill(&mut head)?;
+        let (header, crc64) = CheckpointHeader::decode(&head).map_err(|e| self.error(e))?;
+        if header.tables_version > TABLES_VERSION {
+            return Err(AofError::NewerVersion {
+                what: format!("the checkpoint {}", self.path.display()),
+                found: header.tables_version,
+                known: TABLES_VERSION,
+            });
+        }
+        let applied = Applied {
+            stream_id: header.stream_id.as_u64(),
+            generation: Some(header.generation),
+            batch_crc64: header.batch_crc64,
+        };
+        Ok((applied, crc64))
+    }
+
     fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
         match self.file.read_exact_at(bytes, self.at) {
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {

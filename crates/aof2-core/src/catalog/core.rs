@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::config::CatalogConfig;
 use super::database::{Applied, Tables};
@@ -74,7 +75,9 @@ impl OpenTables {
 #[derive(Debug, Default)]
 pub(super) struct Published {
     next_generation: AtomicU64,
-    pub(super) queue: WaitQueue,
+    /// Why nothing more will come.
+    end: Mutex<Option<AofError>>,
+    queue: WaitQueue,
 }
 
 impl Published {
@@ -83,7 +86,22 @@ impl Published {
         self.queue.notify();
     }
 
-    pub(super) fn includes(&self, generation: u64) -> bool {
+    /// Nothing more comes; the first reason counts.
+    pub(super) fn end(&self, error: AofError) {
+        self.end.lock().get_or_insert(error);
+        self.queue.notify();
+    }
+
+    /// Waits until views show a generation, or never will; `false` when the time is up.
+    pub(super) fn wait(&self, generation: u64, deadline: Option<Instant>) -> Result<bool> {
+        let ready = || match self.includes(generation) {
+            true => Some(Ok(true)),
+            false => self.end.lock().clone().map(Err),
+        };
+        self.queue.wait(deadline, ready).unwrap_or(Ok(false))
+    }
+
+    fn includes(&self, generation: u64) -> bool {
         self.next_generation() > generation
     }
 

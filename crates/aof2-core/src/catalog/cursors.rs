@@ -4,7 +4,10 @@
 //! process has it. The writer of the catalog only looks at the files: before it trims the log,
 //! it reads them from the disk and notes in `generation_watermarks` what it found, so that
 //! everybody sees how far behind each of them is. A cursor that is too far behind is expired
-//! by an operation, then its file is removed; its reader gets `FeedReset`.
+//! by an operation, then its file is removed, unless its reader has it or moved it meanwhile;
+//! its reader gets `FeedReset`. A reader that gives its place up writes that down, and the
+//! writer removes the file once it is noted: a cursor that the catalog knows and whose file
+//! is gone was lost, and its reader is told.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use super::checkpoint::{make_directory, remove_if_there};
 use super::layout::{CatalogLayout, cursor_name};
 use crate::error::{AofError, Result};
 use crate::format::{CURSOR_FILE_LEN_MAX, CursorFile};
-use crate::io::{LockError, LockGuard, OpenMode, Storage};
+use crate::io::{ForkStamp, LockError, LockGuard, OpenMode, Storage};
 
 /// What the file of a cursor says; `None` if it cannot be read.
 pub(super) type Found = (String, Option<CursorFile>);
@@ -58,6 +61,28 @@ pub(super) fn read(storage: &dyn Storage, path: &Path) -> Result<Option<CursorFi
     }
 }
 
+/// Removes the file of a cursor that was expired or given up, unless its reader has it, or
+/// it says something else by now.
+pub(super) fn remove_unmoved(
+    storage: &Arc<dyn Storage>,
+    layout: &CatalogLayout,
+    (name, found): &Found,
+) -> Result<()> {
+    let handle = match CursorHandle::take(storage, layout, name) {
+        Ok(handle) => handle,
+        Err(AofError::Locked { .. } | AofError::InvalidConfig { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let now = match handle.read() {
+        Err(AofError::Corrupt(_)) => None,
+        other => other?,
+    };
+    match now == *found {
+        true => handle.remove(),
+        false => Ok(()),
+    }
+}
+
 /// The right to move a cursor.
 #[derive(Debug)]
 pub(super) struct CursorHandle {
@@ -65,6 +90,7 @@ pub(super) struct CursorHandle {
     layout: CatalogLayout,
     pub(super) name: String,
     _lock: Box<dyn LockGuard>,
+    stamp: ForkStamp,
 }
 
 impl CursorHandle {
@@ -86,6 +112,7 @@ impl CursorHandle {
             layout: layout.clone(),
             name: name.to_owned(),
             _lock: lock,
+            stamp: ForkStamp::now(),
         })
     }
 
@@ -95,6 +122,7 @@ impl CursorHandle {
 
     /// Durable when it returns. A crash leaves the old place or the new one.
     pub(super) fn write(&self, cursor: &CursorFile) -> Result<()> {
+        self.check_not_forked()?;
         let temporary = self.layout.unfinished_cursor(&self.name);
         remove_if_there(&*self.storage, &temporary)?;
         let io = |op| AofError::io(op, &temporary);
@@ -107,7 +135,16 @@ impl CursorHandle {
         self.storage.sync_dir(&directory).map_err(AofError::io("sync the cursors", &directory))
     }
 
+    /// The lock is the parent's, who may have moved the cursor since.
+    fn check_not_forked(&self) -> Result<()> {
+        match self.stamp.is_forked() {
+            true => Err(AofError::Forked),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn remove(&self) -> Result<()> {
+        self.check_not_forked()?;
         remove_if_there(&*self.storage, &self.layout.cursor(&self.name))?;
         let directory = self.layout.cursors();
         self.storage.sync_dir(&directory).map_err(AofError::io("sync the cursors", &directory))

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use super::backend::TableFile;
 use super::records::Row;
-use super::state::Changes;
-use super::tables::Table;
+use super::state::{Changes, ReadRows};
+use super::tables::{Counter, Table};
 use super::view::View;
-use crate::error::{AofError, Result};
+use crate::error::{AofError, Damage, Result};
 use crate::io::{File, ForkStamp, OpenMode, Storage};
 
 const APPLIED: TableDefinition<'static, &'static [u8], &'static [u8]> =
@@ -84,6 +84,16 @@ impl Tables {
         Self { db: Some(db), path, stamp: ForkStamp::now() }.prepared(stream_id)
     }
 
+    /// Whether every table is there and the rows that every writer needs first can be read.
+    pub(super) fn probe(&self) -> Result<()> {
+        let view = self.view()?;
+        for table in Table::ALL {
+            view.row_count(table)?;
+        }
+        view.tables_version()?;
+        view.next(Counter::Job).map(drop)
+    }
+
     /// New tables in an empty file.
     pub(super) fn create(file: Arc<dyn File>, path: &Path, stream_id: u64) -> Result<Self> {
         Self::over(file, path)?.prepared(stream_id)
@@ -107,7 +117,7 @@ impl Tables {
                 db.check_integrity().map_err(|e| table_error("check the tables", path, e))
             })?;
             if !checked {
-                return Err(table_error("check the tables", path, "they are damaged"));
+                return Err(damaged(path, "the tables are damaged"));
             }
         }
         Ok(Some(tables))
@@ -137,12 +147,13 @@ impl Tables {
     /// What was committed last.
     pub(super) fn view(&self) -> Result<View> {
         guarded(&self.path, || {
-            let fail = |e: &dyn std::fmt::Display| table_error("read the tables", &self.path, e);
-            let read = self.db()?.begin_read().map_err(|e| fail(&e))?;
-            let table = read.open_table(APPLIED).map_err(|e| fail(&e))?;
-            let applied = table.get(APPLIED_KEY).map_err(|e| fail(&e))?;
+            let fail = |e: redb::Error| table_error("read the tables", &self.path, e);
+            let read = self.db()?.begin_read().map_err(|e| fail(e.into()))?;
+            let table = read.open_table(APPLIED).map_err(|e| fail(e.into()))?;
+            let applied = table.get(APPLIED_KEY).map_err(|e| fail(e.into()))?;
             let applied = applied.and_then(|bytes| Applied::decode(bytes.value()).ok());
-            let applied = applied.ok_or_else(|| fail(&"they do not say what they include"))?;
+            let applied = applied
+                .ok_or_else(|| damaged(&self.path, "the tables do not say what they include"))?;
             Ok(View::new(read, applied, self.path.clone()))
         })
     }
@@ -215,7 +226,7 @@ impl Tables {
         })
     }
 
-    fn error(&self, error: impl std::fmt::Display) -> AofError {
+    fn error(&self, error: impl Into<redb::Error>) -> AofError {
         table_error("write the tables", &self.path, error)
     }
 }
@@ -231,17 +242,41 @@ fn build(
     })
 }
 
+/// What redb says, as an error of the catalog: `Io` if the disk said it, `Corrupt` if the file
+/// is not what redb wrote.
 pub(super) fn table_error(
     op: &'static str,
     path: &Path,
-    error: impl std::fmt::Display,
+    error: impl Into<redb::Error>,
 ) -> AofError {
-    AofError::io(op, path)(std::io::Error::other(error.to_string()))
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    match error.into() {
+        redb::Error::Io(e) if matches!(e.kind(), InvalidData | InvalidInput | UnexpectedEof) => {
+            damaged(path, e.to_string())
+        }
+        redb::Error::Io(e) => AofError::io(op, path)(e),
+        other @ (redb::Error::PreviousIo
+        | redb::Error::DatabaseClosed
+        | redb::Error::LockPoisoned(_)
+        | redb::Error::ValueTooLarge(_)) => {
+            AofError::io(op, path)(std::io::Error::other(other.to_string()))
+        }
+        other => damaged(path, other.to_string()),
+    }
+}
+
+/// Tables that are to be made again.
+fn damaged(path: &Path, reason: impl Into<String>) -> AofError {
+    AofError::Corrupt(Box::new(Damage {
+        path: path.to_owned(),
+        offset: 0,
+        records: 0..0,
+        reason: reason.into(),
+    }))
 }
 
 /// A file that is damaged where redb does not expect it must not bring the host down.
 pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(table_error("use the tables", path, "they are damaged in a way redb gave up on"))
-    })
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(damaged(path, "the tables are damaged in a way redb gave up on")))
 }

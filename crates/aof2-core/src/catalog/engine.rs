@@ -249,7 +249,9 @@ impl Engine {
     pub(super) fn fail(&mut self, error: AofError) {
         tracing::error!(%error, "the catalog stops deciding until it is reopened");
         let reason = format!("the catalog failed: {error}").into();
-        self.failure = Some(AofError::Poisoned { reason });
+        let failure = AofError::Poisoned { reason };
+        self.core.published.end(failure.clone());
+        self.failure = Some(failure);
     }
 
     pub(super) fn is_checkpoint_due(&self) -> bool {

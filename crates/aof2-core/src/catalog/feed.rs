@@ -9,8 +9,9 @@ use super::cursors::CursorHandle;
 use super::layout::CatalogLayout;
 use super::open::Catalog;
 use super::reader::CatalogReader;
-use super::records::{ComponentKind, ComponentRecord};
-use super::replay::batch_of;
+use super::records::ComponentKind;
+use super::recover::OperationLog;
+use super::replay::{batch_of, divergence};
 use super::view::View;
 use crate::error::{AofError, Result};
 use crate::format::CursorFile;
@@ -40,7 +41,10 @@ pub struct Feed {
     log: PathBuf,
     cursor: Option<CursorHandle>,
     clock: Arc<dyn Clock>,
+    stream_id: u64,
     next: u64,
+    /// The last batch that the reader knows of.
+    seen: u64,
 }
 
 /// Where a feed gets its batches from.
@@ -48,8 +52,9 @@ pub(super) struct FeedSource<'a> {
     pub(super) storage: &'a Arc<dyn Storage>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) layout: &'a CatalogLayout,
-    pub(super) earliest: u64,
-    pub(super) view: View,
+    pub(super) log: &'a dyn OperationLog,
+    /// The state now: it includes every batch that was durable before.
+    pub(super) view: &'a dyn Fn() -> Result<View>,
     pub(super) follow: &'a dyn Fn(ScanOptions) -> Result<Follow>,
 }
 
@@ -58,46 +63,67 @@ impl Feed {
     /// first batch that there is.
     pub(super) fn named(source: &FeedSource<'_>, name: &str) -> Result<Self> {
         let cursor = CursorHandle::take(source.storage, source.layout, name)?;
-        let reset =
-            |next| AofError::FeedReset { cursor: name.to_owned(), next, earliest: source.earliest };
-        let is_it =
-            |row: &ComponentRecord| row.name == name && row.kind == ComponentKind::ExpiredCursor;
-        let rows = source.view.components()?;
-        let expired = rows.iter().map(|(_, row)| row).find(|row| is_it(row));
-        let next = match cursor.read() {
-            Ok(Some(file)) if file.next_generation >= source.earliest => file.next_generation,
-            Ok(Some(file)) => return Err(reset(file.next_generation)),
-            Ok(None) => match expired {
-                Some(row) => return Err(reset(row.generation)),
-                None => source.earliest,
+        let found = cursor.read();
+        // In this order: what was decided about the cursor before its file was read, or the
+        // log was trimmed, is in the view.
+        let (earliest, end) = source.log.extent()?;
+        let view = (source.view)()?;
+        let row = view
+            .components()?
+            .into_iter()
+            .map(|(_, row)| row)
+            .find(|row| row.name == name && row.kind != ComponentKind::Component);
+        let reset = |next| AofError::FeedReset { cursor: name.to_owned(), next, earliest };
+        let next = match found {
+            Ok(Some(file)) if file.next_generation == CursorFile::FORGOTTEN => earliest,
+            Ok(Some(file)) => {
+                let next = file.next_generation;
+                let expired_at = row.and_then(|row| row.expired_at);
+                let is_kept = file.stream_id == source.log.stream_id()
+                    && (earliest..=end).contains(&next)
+                    && expired_at.is_none_or(|expired_at| file.seen_generation >= expired_at);
+                if !is_kept {
+                    return Err(reset(next));
+                }
+                next
+            }
+            // The catalog knows it: its file was lost, or it was expired.
+            Ok(None) => match row {
+                Some(row) if row.generation != CursorFile::FORGOTTEN => {
+                    return Err(reset(row.generation));
+                }
+                _ => earliest,
             },
             Err(AofError::Corrupt(_)) => return Err(reset(0)),
             Err(error) => return Err(error),
         };
-        Self::start(source, Some(cursor), next)
+        Self::start(source, Some((cursor, view.generation())), next)
     }
 
     /// Begins at a generation, and moves the cursor of this name there.
     pub(super) fn named_from(source: &FeedSource<'_>, name: &str, next: u64) -> Result<Self> {
         let cursor = CursorHandle::take(source.storage, source.layout, name)?;
-        Self::start(source, Some(cursor), next)
+        let seen = (source.view)()?.generation();
+        Self::start(source, Some((cursor, seen)), next)
     }
 
+    /// With a cursor, and what its reader has seen.
     pub(super) fn start(
         source: &FeedSource<'_>,
-        cursor: Option<CursorHandle>,
+        cursor: Option<(CursorHandle, u64)>,
         next: u64,
     ) -> Result<Self> {
+        let (cursor, seen) = cursor.unzip();
         let name = cursor.as_ref().map_or(String::new(), |cursor| cursor.name.clone());
-        if let Some(cursor) = &cursor {
-            let updated_ms = source.clock.now_ns() / 1_000_000;
-            // From here on the log is kept for it.
-            cursor.write(&CursorFile { next_generation: next, updated_ms })?;
-        }
         let options = ScanOptions { start: Start::Offset(next), ..Default::default() };
-        let follow = (source.follow)(options).map_err(|error| reset(error, &name, next))?;
         let (log, clock) = (source.layout.log(), Arc::clone(source.clock));
-        Ok(Self { follow, log, cursor, clock, next })
+        let (stream_id, seen) = (source.log.stream_id(), seen.unwrap_or(0));
+        if let Some(cursor) = &cursor {
+            // From here on the log is kept for it.
+            cursor.write(&place(&*clock, stream_id, next, seen))?;
+        }
+        let follow = (source.follow)(options).map_err(|error| reset(error, &name, next))?;
+        Ok(Self { follow, log, cursor, clock, stream_id, next, seen })
     }
 
     /// The next batch; waits for one up to `timeout` (`None`: as long as it takes). `None`
@@ -112,7 +138,12 @@ impl Feed {
             }
         };
         let (batch, _) = batch_of(&record, &self.log)?;
+        if batch.generation != self.next {
+            let reason = format!("batch {} came in its place", batch.generation);
+            return Err(divergence(&self.log, self.next, reason));
+        }
         self.next = batch.generation + 1;
+        self.seen = self.seen.max(batch.generation);
         Ok(Some(batch))
     }
 
@@ -126,8 +157,7 @@ impl Feed {
             let next = self.next;
             return Err(super::state::refused(format!("batch {next} was not given out yet")));
         }
-        let updated_ms = self.clock.now_ns() / 1_000_000;
-        cursor.write(&CursorFile { next_generation: generation + 1, updated_ms })
+        cursor.write(&place(&*self.clock, self.stream_id, generation + 1, self.seen))
     }
 
     /// The generation that comes next.
@@ -135,10 +165,17 @@ impl Feed {
         self.next
     }
 
-    /// Gives the place up: nothing is kept for this reader any more.
+    /// Gives the place up: nothing is kept for this reader any more, and one of its name
+    /// begins anew.
     pub fn forget(self) -> Result<()> {
-        self.cursor.map_or(Ok(()), |cursor| cursor.remove())
+        let forgotten = place(&*self.clock, self.stream_id, CursorFile::FORGOTTEN, self.seen);
+        self.cursor.map_or(Ok(()), |cursor| cursor.write(&forgotten))
     }
+}
+
+fn place(clock: &dyn Clock, stream_id: u64, next_generation: u64, seen: u64) -> CursorFile {
+    let updated_ms = clock.now_ns() / 1_000_000;
+    CursorFile { stream_id, next_generation, seen_generation: seen, updated_ms }
 }
 
 /// What is not there any more is told as such.
@@ -158,8 +195,8 @@ impl Catalog {
             storage: &core.storage,
             clock: &core.clock,
             layout: &core.layout,
-            earliest: core.log.earliest_offset(),
-            view: self.view()?,
+            log: &core.log,
+            view: &|| self.view(),
             follow: &|options| core.log.follow(options),
         })
     }
@@ -207,7 +244,6 @@ impl CatalogReader {
     /// The change feed for a reader of this name, from where it acknowledged last; see
     /// [`Catalog::feed`]. Writes the place of the reader, and nothing else.
     pub fn feed(&self, name: &str) -> Result<Feed> {
-        self.refresh()?;
         self.with_feed_source(|source| Feed::named(source, name))
     }
 

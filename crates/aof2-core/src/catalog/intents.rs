@@ -3,7 +3,7 @@
 //! | intent | at the start |
 //! |---|---|
 //! | upload | done if the object is there with this length and checksum; otherwise aborted, and the next try has another epoch |
-//! | delete | deleted again, which is the same as once; then done |
+//! | delete | deleted again, which is the same as once; then done, also if its row is gone |
 //! | compaction | aborted: nothing was replaced before it was done |
 //! | evict, promote | done: each node does it for itself |
 
@@ -11,7 +11,7 @@ use super::engine::Request;
 use super::open::Catalog;
 use super::records::{IntentRecord, IntentSegment, NamespaceRecord};
 use super::state::refused;
-use crate::error::Result;
+use crate::error::{AofError, Result};
 use crate::format::operation::{
     ObjectName, OperationBody as Body, OperationId, Phase, SegmentRef, Variant,
 };
@@ -56,6 +56,15 @@ pub struct RolledForward {
     pub done: Vec<OperationId>,
     /// What was given up.
     pub aborted: Vec<OperationId>,
+    /// What could not be ended, and why. It stays open, and the next start tries it again.
+    pub failed: Vec<(OperationId, String)>,
+}
+
+impl RolledForward {
+    fn pass_over(&mut self, id: OperationId, error: &AofError) {
+        tracing::warn!(%error, %id, "an intent of the catalog could not be ended");
+        self.failed.push((id, error.to_string()));
+    }
 }
 
 impl Catalog {
@@ -68,16 +77,29 @@ impl Catalog {
     }
 
     /// Ends every intent that has no outcome. For the start, before anybody begins new ones.
+    /// One that cannot be ended is in the result and stops nothing; an error is one of the
+    /// catalog itself.
     pub fn roll_forward(&self, host: &dyn IntentHost) -> Result<RolledForward> {
         let view = self.view()?;
         let mut report = RolledForward::default();
         for (id, intent) in view.open_intents()? {
             let namespace = view.namespace(intent.namespace_id)?;
-            let phase = judge(host, &intent, namespace.as_ref())?;
-            self.submit(vec![outcome(id, &intent, phase)?])?.wait()?;
-            match phase {
-                Phase::Done => report.done.push(id),
-                _ => report.aborted.push(id),
+            let judged = judge(host, &intent, namespace.as_ref())
+                .and_then(|phase| Ok((phase, outcome(id, &intent, phase)?)));
+            let (phase, request) = match judged {
+                Ok(judged) => judged,
+                Err(error) => {
+                    report.pass_over(id, &error);
+                    continue;
+                }
+            };
+            match self.submit(vec![request])?.wait() {
+                Ok(_) if phase == Phase::Done => report.done.push(id),
+                Ok(_) => report.aborted.push(id),
+                Err(error @ (AofError::Closed | AofError::Poisoned { .. } | AofError::Forked)) => {
+                    return Err(error);
+                }
+                Err(error) => report.pass_over(id, &error),
             }
         }
         Ok(report)

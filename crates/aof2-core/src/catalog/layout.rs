@@ -31,6 +31,11 @@ impl CatalogLayout {
         self.directory().join("tables.redb")
     }
 
+    /// The same while they are made again.
+    pub(super) fn unfinished_tables(&self) -> PathBuf {
+        self.directory().join("tables.redb.new")
+    }
+
     pub(super) fn checkpoints(&self) -> PathBuf {
         self.directory().join("checkpoints")
     }
@@ -47,6 +52,11 @@ impl CatalogLayout {
     /// The same while it is written.
     pub(super) fn unfinished_checkpoint(&self, generation: u64) -> PathBuf {
         self.checkpoints().join(format!("{generation:020}{CHECKPOINT_SUFFIX}.tmp"))
+    }
+
+    /// A checkpoint that does not fit the log.
+    pub(super) fn unfit_checkpoint(&self, generation: u64) -> PathBuf {
+        self.checkpoints().join(format!("{generation:020}{CHECKPOINT_SUFFIX}.unfit"))
     }
 
     pub(super) fn cursor(&self, name: &str) -> PathBuf {

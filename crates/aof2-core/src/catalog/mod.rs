@@ -22,6 +22,7 @@ mod engine;
 mod feed;
 mod guard;
 mod intents;
+mod kept;
 mod layout;
 mod metrics;
 mod migrate;

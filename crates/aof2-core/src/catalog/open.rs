@@ -12,6 +12,7 @@ use super::checkpoint;
 use super::config::CatalogConfig;
 use super::core::{Core, OpenTables, Published};
 use super::engine::Engine;
+use super::kept;
 use super::layout::CatalogLayout;
 use super::metrics::{CatalogMetrics, Counters};
 use super::migrate::{self, STEPS};
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub(super) core: Arc<Core>,
     pub(super) sender: SyncSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// One close at a time.
+    closing: Mutex<()>,
     pub(super) stamp: ForkStamp,
     recovery: Recovery,
 }
@@ -75,7 +78,8 @@ impl Catalog {
         let (sender, thread) = writer::start(engine)?;
         let thread = Mutex::new(Some(thread));
         let stamp = ForkStamp::now();
-        let shared = Arc::new(Shared { core, sender, thread, stamp, recovery });
+        let shared =
+            Arc::new(Shared { core, sender, thread, closing: Mutex::new(()), stamp, recovery });
         Ok(Self { shared, actor })
     }
 
@@ -101,13 +105,12 @@ impl Catalog {
         &self.shared.recovery
     }
 
-    /// Waits until views show a generation; `false` when the time is up.
+    /// Waits until views show a generation; `false` when the time is up. An error if they
+    /// never will, because the catalog was closed or failed.
     pub fn wait_generation(&self, generation: u64, timeout: Option<Duration>) -> Result<bool> {
         self.check()?;
-        let published = &self.shared.core.published;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let ready = || published.includes(generation).then_some(());
-        Ok(published.queue.wait(deadline, ready).is_some())
+        self.shared.core.published.wait(generation, deadline)
     }
 
     /// Writes a checkpoint now and lets the operation log go behind it. Returns its
@@ -124,9 +127,11 @@ impl Catalog {
         CatalogMetrics::of(&self.shared.core, &self.view()?)
     }
 
-    /// Ends the catalog for all clones of the handle. Closing twice is fine.
+    /// Ends the catalog for all clones of the handle. Closing twice is fine; whoever comes
+    /// second returns when it is closed.
     pub fn close(&self) -> Result<()> {
         self.check_not_forked()?;
+        let _one_at_a_time = self.shared.closing.lock();
         self.shared.stop();
         self.shared.core.tables.close();
         self.shared.core.log.close()
@@ -198,8 +203,9 @@ pub(super) fn open_engine_with(
     let log = manager.open(log_config(&config, &layout))?;
     let known = steps.last().map_or(0, |(version, _)| *version);
     // From here on this process is the only writer.
-    checkpoint::sweep(&*storage, &layout)?;
+    kept::sweep(&*storage, &layout)?;
     let (tables, applied, recovery) = recover(&storage, &layout, &log, known)?;
+    kept::set_aside_unfit(&*storage, &layout, &log)?;
     let view = tables.view()?;
     let first_job = view.next(Counter::Job)?;
     let missing = migrate::missing(&view, steps)?;

@@ -110,8 +110,11 @@ impl CatalogReader {
             storage: &self.storage,
             clock: &self.clock,
             layout: &self.layout,
-            earliest: self.log.earliest_offset()?,
-            view: self.view()?,
+            log: &self.log,
+            view: &|| {
+                self.refresh()?;
+                self.view()
+            },
             follow: &|options| self.log.follow(options),
         })
     }
@@ -154,15 +157,16 @@ fn try_load(storage: &Arc<dyn Storage>, layout: &CatalogLayout, log: &AofReader)
     let stream_id = OperationLog::stream_id(log);
     let mut new_tables = || new_tables(&**storage, layout, stream_id);
     let mut skipped = Vec::new();
-    let loaded = from_checkpoints(&**storage, layout, log, &mut new_tables, &mut skipped)?;
-    let tables = match loaded {
-        Some((tables, ..)) => tables,
-        None => {
-            check_history(log, &Applied::nothing(stream_id), &layout.log())?;
-            new_tables()?
-        }
-    };
-    catch_up(&tables, log)?;
+    let mut catch_up = |tables: &Tables, _: Applied| catch_up(tables, log);
+    let loaded =
+        from_checkpoints(&**storage, layout, log, &mut new_tables, &mut catch_up, &mut skipped)?;
+    if let Some(made) = loaded {
+        return Ok(made.tables);
+    }
+    let nothing = Applied::nothing(stream_id);
+    check_history(log, &nothing, &layout.log())?;
+    let tables = new_tables()?;
+    catch_up(&tables, nothing)?;
     Ok(tables)
 }
 

@@ -310,8 +310,10 @@ pub struct ComponentRecord {
     pub name: String,
     /// What it is.
     pub kind: ComponentKind,
-    /// The generation.
+    /// The generation; `u64::MAX` for a reader that gave its place up.
     pub generation: u64,
+    /// The batch with which it was expired, if it was.
+    pub expired_at: Option<u64>,
     /// When it got there.
     pub updated_ms: u64,
 }

@@ -6,8 +6,9 @@
 //! | none, damaged ones, those of another log, or tables ahead of the log | the newest checkpoint that can be read, and the log behind it |
 //! | neither | the log, if it goes back to its first batch |
 //!
-//! Tables that cannot be used are removed. A crash while they are made again leaves tables
-//! that include less than the log, or a file that cannot be read: both are handled above.
+//! Each of these is tried until one brings the tables up to the end of the log; only then do
+//! new tables take the place of what was there. A crash while they are made again leaves the
+//! old ones, and a file that the next writer removes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -125,24 +126,39 @@ pub(super) fn check_history(log: &dyn OperationLog, applied: &Applied, path: &Pa
     Ok(())
 }
 
-/// Loads the newest checkpoint that fits the log into new tables.
+/// Brings tables up to the end of the log. What they include now.
+pub(super) type CatchUp<'c> = &'c mut dyn FnMut(&Tables, Applied) -> Result<Applied>;
+
+/// Tables that were made of something, and what they include.
+pub(super) struct Made {
+    pub(super) tables: Tables,
+    /// Before the log was applied.
+    before: Applied,
+    applied: Applied,
+    generation: u64,
+}
+
+/// Loads the newest checkpoint that fits the log, and the log behind it, into new tables.
 pub(super) fn from_checkpoints(
     storage: &dyn Storage,
     layout: &CatalogLayout,
     log: &dyn OperationLog,
     new_tables: &mut dyn FnMut() -> Result<Tables>,
+    catch_up: CatchUp<'_>,
     skipped: &mut Vec<(u64, String)>,
-) -> Result<Option<(Tables, Applied, u64)>> {
+) -> Result<Option<Made>> {
     for generation in checkpoint::list(storage, layout)? {
         let path = layout.checkpoint(generation);
         let tables = new_tables()?;
-        let loaded = checkpoint::load(storage, &path, &tables).and_then(|applied| {
-            check_history(log, &applied, &path)?;
-            Ok(applied)
+        let made = checkpoint::load(storage, &path, &tables).and_then(|before| {
+            check_history(log, &before, &path)?;
+            Ok((before, catch_up(&tables, before)?))
         });
-        match loaded {
-            Ok(applied) => return Ok(Some((tables, applied, generation))),
-            Err(error @ AofError::NewerVersion { .. }) => return Err(error),
+        match made {
+            Ok((before, applied)) => return Ok(Some(Made { tables, before, applied, generation })),
+            Err(error @ (AofError::NewerVersion { .. } | AofError::Trimmed { .. })) => {
+                return Err(error);
+            }
             Err(error) => {
                 tracing::warn!(%error, generation, "a checkpoint of the catalog is passed over");
                 skipped.push((generation, error.to_string()));
@@ -159,64 +175,104 @@ pub(super) fn recover(
     log: &Aof,
     known_version: u32,
 ) -> Result<(Tables, Applied, Recovery)> {
-    let path = layout.tables();
     let mut recovery = Recovery {
         from: TablesFrom::Tables,
         discarded: None,
         skipped_checkpoints: Vec::new(),
         batches_applied: 0,
     };
-    let found = existing(&**storage, &path, log).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the tables of the catalog are made again");
-        recovery.discarded = Some(error.to_string());
-        None
-    });
-    let (tables, before) = match found {
-        Some(found) => found,
-        None => remake(storage, layout, log, &mut recovery)?,
+    let mut catch_up = |tables: &Tables, before: Applied| {
+        let scan = OperationLog::scan(log, before.next_generation())?;
+        let applied = replay(tables, before, scan, &layout.log(), known_version)?;
+        tables.probe()?;
+        Ok(applied)
     };
-    let scan = OperationLog::scan(log, before.next_generation())?;
-    let applied = replay(&tables, before, scan, &layout.log(), known_version)?;
-    recovery.batches_applied = applied.next_generation() - before.next_generation();
-    Ok((tables, applied, recovery))
+    let found = match existing(&**storage, &layout.tables(), log, &mut catch_up) {
+        Ok(found) => found,
+        Err(error) if !is_damage(&error) => return Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "the tables of the catalog are made again");
+            recovery.discarded = Some(error.to_string());
+            None
+        }
+    };
+    let made = match found {
+        Some(made) => made,
+        None => remake(storage, layout, log, &mut catch_up, &mut recovery)?,
+    };
+    recovery.batches_applied = made.applied.next_generation() - made.before.next_generation();
+    Ok((made.tables, made.applied, recovery))
 }
 
-/// The tables that are there, if they fit the log.
+/// Whether other tables would help: not if the disk does not answer, or this program is too
+/// old.
+fn is_damage(error: &AofError) -> bool {
+    matches!(error, AofError::Corrupt(_) | AofError::Refused { .. } | AofError::Trimmed { .. })
+}
+
+/// The tables that are there, if they fit the log and take what is behind them.
 fn existing(
     storage: &dyn Storage,
     path: &Path,
     log: &dyn OperationLog,
-) -> Result<Option<(Tables, Applied)>> {
+    catch_up: CatchUp<'_>,
+) -> Result<Option<Made>> {
     let Some(tables) = Tables::open(storage, path)? else {
         return Ok(None);
     };
-    let applied = tables.view()?.applied();
-    check_history(log, &applied, path)?;
-    Ok(Some((tables, applied)))
+    let before = tables.view()?.applied();
+    check_history(log, &before, path)?;
+    let applied = catch_up(&tables, before)?;
+    Ok(Some(Made { tables, before, applied, generation: 0 }))
 }
 
 fn remake(
     storage: &Arc<dyn Storage>,
     layout: &CatalogLayout,
     log: &Aof,
+    catch_up: CatchUp<'_>,
     recovery: &mut Recovery,
-) -> Result<(Tables, Applied)> {
-    let path = layout.tables();
+) -> Result<Made> {
+    let path = layout.unfinished_tables();
     let stream_id = OperationLog::stream_id(log);
     let mut new_tables = || {
         checkpoint::remove_if_there(&**storage, &path)?;
         let file = storage.create_new(&path).map_err(AofError::io("create the tables", &path))?;
-        Tables::create(file, &path, stream_id)
+        Tables::create(file, &layout.tables(), stream_id)
     };
     let skipped = &mut recovery.skipped_checkpoints;
-    if let Some((tables, applied, generation)) =
-        from_checkpoints(&**storage, layout, log, &mut new_tables, skipped)?
-    {
-        recovery.from = TablesFrom::Checkpoint(generation);
-        return Ok((tables, applied));
+    let made = from_checkpoints(&**storage, layout, log, &mut new_tables, catch_up, skipped)?;
+    let made = match made {
+        Some(made) => {
+            recovery.from = TablesFrom::Checkpoint(made.generation);
+            made
+        }
+        None => {
+            recovery.from = TablesFrom::Log;
+            let before = Applied::nothing(stream_id);
+            check_history(log, &before, &layout.log()).map_err(|e| with_skipped(e, skipped))?;
+            let tables = new_tables()?;
+            let applied = catch_up(&tables, before)?;
+            Made { tables, before, applied, generation: 0 }
+        }
+    };
+    // Good: from here on they are the tables.
+    made.tables.persist()?;
+    let directory = layout.directory();
+    storage.rename(&path, &layout.tables()).map_err(AofError::io("name the tables", &path))?;
+    storage.sync_dir(&directory).map_err(AofError::io("sync the tables", &directory))?;
+    Ok(made)
+}
+
+/// Why there is nothing to start from, with what was tried.
+fn with_skipped(error: AofError, skipped: &[(u64, String)]) -> AofError {
+    match error {
+        AofError::Corrupt(mut damage) => {
+            for (generation, why) in skipped {
+                damage.reason.push_str(&format!("; checkpoint {generation}: {why}"));
+            }
+            AofError::Corrupt(damage)
+        }
+        other => other,
     }
-    recovery.from = TablesFrom::Log;
-    let nothing = Applied::nothing(stream_id);
-    check_history(log, &nothing, &layout.log())?;
-    Ok((new_tables()?, nothing))
 }

@@ -112,6 +112,10 @@ pub(super) fn apply_batch(
     }
     for operation in &batch.operations {
         if let Err(error) = apply(state, operation) {
+            // These say nothing about the operation.
+            if matches!(error, AofError::Io { .. } | AofError::NewerVersion { .. }) {
+                return Err(error);
+            }
             let id = operation.id;
             let name = operation.body.name();
             let reason = format!("operation {id} ({name}) does not hold: {error}");

@@ -42,6 +42,17 @@ pub(super) fn refused(reason: impl Into<String>) -> AofError {
     AofError::Refused { reason: reason.into() }
 }
 
+/// How far ahead of the next number one may be that a caller chose.
+const NUMBERS_AHEAD_MAX: u64 = 1 << 16;
+
+/// A number that a caller chose must leave some for those who come next.
+pub(super) fn check_number(number: u64, next: u64) -> Result<()> {
+    match number == u64::MAX || number > next.saturating_add(NUMBERS_AHEAD_MAX) {
+        true => Err(refused(format!("the number {number} is too far ahead; the next is {next}"))),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn decode<R: Row>(table: Table, bytes: &[u8]) -> Result<R> {
     R::decode(bytes).map_err(|fault| row_error(table, fault))
 }
@@ -129,7 +140,9 @@ impl<'t> State<'t> {
 
     /// The number is taken: the next one comes behind it.
     pub(super) fn use_number(&mut self, counter: Counter, number: u64) -> Result<()> {
-        if number >= self.next(counter)? {
+        let next = self.next(counter)?;
+        check_number(number, next)?;
+        if number >= next {
             let key = tables::counter(counter);
             self.put(Table::Counters, key, &Number(number.saturating_add(1)));
         }

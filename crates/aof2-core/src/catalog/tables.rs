@@ -69,7 +69,7 @@ tables! {
     14 Intents "intents",
     /// Versions of the tables: `version`.
     15 Migrations "migrations",
-    /// The next number of a kind: `counter`.
+    /// The next number of a kind: `counter`; numbers reserved for jobs: `255, job_id`.
     16 Counters "counters",
 }
 
@@ -134,6 +134,13 @@ pub(super) fn intent(id: OperationId) -> Key {
 pub(super) fn counter(counter: Counter) -> Key {
     vec![counter as u8]
 }
+
+/// A number that was taken for a job: behind the counters in their table.
+pub(super) fn reserved_job(job_id: u64) -> Key {
+    [&[RESERVED_JOB][..], &job_id.to_be_bytes()].concat()
+}
+
+const RESERVED_JOB: u8 = 0xFF;
 
 /// The `u32` in this place of a key; 0 if the key is too short.
 pub(super) fn u32_of(key: &[u8], place: usize) -> u32 {

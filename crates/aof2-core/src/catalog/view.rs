@@ -255,8 +255,10 @@ impl View {
     /// Rows of a table.
     pub fn row_count(&self, table: Table) -> Result<u64> {
         use redb::ReadableTableMetadata;
-        let fail = |e| table_error("read the tables", &self.path, e);
-        self.table(table)?.len().map_err(fail)
+        guarded(&self.path, || {
+            let fail = |e| table_error("read the tables", &self.path, e);
+            self.table(table)?.len().map_err(fail)
+        })
     }
 
     /// Databases that are in use.

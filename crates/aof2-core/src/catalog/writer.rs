@@ -12,10 +12,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_chann
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::checkpoint;
 use super::core::Core;
 use super::engine::{Engine, Group};
-use super::view::View;
+use super::trim::{Written, write_checkpoint};
 use crate::error::{AofError, Result};
 use crate::io::threads;
 
@@ -30,8 +29,8 @@ pub(super) type CheckpointWaiter = Sender<Result<u64>>;
 pub(super) enum Message {
     Commit(Group),
     Checkpoint(CheckpointWaiter),
-    /// A checkpoint of this generation has this length.
-    Written(Result<(u64, u64)>),
+    /// How writing a checkpoint ended.
+    Written(Result<Written>),
     Stop,
 }
 
@@ -57,6 +56,13 @@ struct Writer {
     running: Option<(JoinHandle<()>, Vec<CheckpointWaiter>)>,
     /// Who waits for the one after that.
     waiting: Vec<CheckpointWaiter>,
+}
+
+/// However it ends, nobody waits for what it would have decided.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.engine.core.published.end(AofError::Closed);
+    }
 }
 
 impl Writer {
@@ -127,19 +133,18 @@ impl Writer {
         let core = Arc::clone(&self.engine.core);
         let sender = self.sender.clone();
         let work = move || {
-            let written = write(&core, view);
-            // Gone only if the writer is, and then nobody wants to know.
-            let _ = sender.send(Message::Written(written));
+            let mut report = Report { sender, written: None };
+            report.written = Some(write_checkpoint(&core, view));
         };
         spawn("aof2-checkpoint", &self.engine.core, work)
     }
 
-    fn checkpoint_written(&mut self, written: Result<(u64, u64)>) {
+    fn checkpoint_written(&mut self, written: Result<Written>) {
         let Some((thread, waiters)) = self.running.take() else { return };
         let _ = thread.join();
-        let finished = written.and_then(|(generation, len)| {
-            self.engine.finish_checkpoint(generation, len)?;
-            Ok(generation)
+        let finished = written.and_then(|written| {
+            self.engine.finish_checkpoint(&written)?;
+            Ok(written.generation)
         });
         match finished {
             Ok(generation) => {
@@ -176,8 +181,18 @@ impl Writer {
     }
 }
 
-fn write(core: &Core, view: View) -> Result<(u64, u64)> {
-    let generation = view.generation();
-    let len = checkpoint::write(&*core.storage, &core.layout, &view)?;
-    Ok((generation, len))
+/// Tells the writer how its checkpoint ended, also if writing it panicked: whoever waits for
+/// it must not wait for ever.
+struct Report {
+    sender: SyncSender<Message>,
+    written: Option<Result<Written>>,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let panicked = || AofError::Poisoned { reason: "writing a checkpoint panicked".into() };
+        let written = self.written.take().unwrap_or_else(|| Err(panicked()));
+        // Gone only if the writer is, and then nobody wants to know.
+        let _ = self.sender.send(Message::Written(written));
+    }
 }

@@ -2,14 +2,15 @@
 //!
 //! This happens once, when an operation is decided. The log has the numbers themselves.
 
-use crate::catalog::records::{ComponentKind, ComponentRecord, DbRecord};
-use crate::catalog::state::{ReadRows, State};
+use super::jobs::is_reserved;
+use crate::catalog::records::{ComponentKind, ComponentRecord, DbRecord, JobRecord};
+use crate::catalog::state::{ReadRows, State, refused};
 use crate::catalog::tables::{self, Counter, Table};
 use crate::error::Result;
 use crate::format::operation::OperationBody as Body;
 
 fn next_u32(state: &State<'_>, counter: Counter) -> Result<u32> {
-    Ok(u32::try_from(state.next(counter)?).unwrap_or(u32::MAX))
+    u32::try_from(state.next(counter)?).map_err(|_| refused("there are no numbers left"))
 }
 
 /// Fills in the numbers that an operation leaves open.
@@ -37,6 +38,14 @@ pub(in crate::catalog) fn assign(state: &State<'_>, body: &mut Body) -> Result<(
             if *job_id == 0 =>
         {
             *job_id = state.next(Counter::Job)?;
+        }
+        // Only who reserved a number may give one.
+        Body::EnqueueJob { job_id, .. } if !is_reserved(state, *job_id)? => {
+            return Err(refused(format!("the number {job_id} of a job was not reserved")));
+        }
+        Body::LeaseJob { job_id, run, .. } if *run == 0 => {
+            let job = state.row::<JobRecord>(Table::JobQueue, &tables::job(*job_id))?;
+            *run = job.map_or(0, |job| job.runs).saturating_add(1);
         }
         Body::CheckpointApply { merge_job, gc_job, .. } => {
             let next = state.next(Counter::Job)?;

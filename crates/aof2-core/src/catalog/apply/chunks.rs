@@ -375,14 +375,25 @@ fn check_residency(residency: ChunkResidency, remote: Option<&RemoteObject>) -> 
 
 /// Whether a page store has this chunk or delta.
 pub(super) fn is_there(state: &State<'_>, db_id: u32, object: &ObjectName) -> Result<bool> {
+    Ok(residency(state, db_id, object)?.is_some())
+}
+
+/// Where a chunk, segment or delta is, if it has a row.
+pub(super) fn residency(
+    state: &State<'_>,
+    db_id: u32,
+    object: &ObjectName,
+) -> Result<Option<ChunkResidency>> {
     if is_delta(object.variant) {
         let key = tables::ids3(db_id, object.chunk_id, object.generation);
         let row = state.row::<DeltaRecord>(Table::ChunkDeltaIndex, &key)?;
-        return Ok(row.is_some_and(|row| Variant::delta(row.delta_id) == object.variant));
+        let row = row.filter(|row| Variant::delta(row.delta_id) == object.variant);
+        return Ok(row.map(|row| row.residency));
     }
-    let row =
-        state.row::<ChunkRecord>(Table::ChunkCatalog, &tables::ids(db_id, object.chunk_id))?;
-    Ok(row.is_some_and(|row| (row.variant, row.generation) == (object.variant, object.generation)))
+    let key = tables::ids(db_id, object.chunk_id);
+    let row = state.row::<ChunkRecord>(Table::ChunkCatalog, &key)?;
+    let named = (object.variant, object.generation);
+    Ok(row.filter(|row| (row.variant, row.generation) == named).map(|row| row.residency))
 }
 
 pub(super) fn is_delta(variant: Variant) -> bool {

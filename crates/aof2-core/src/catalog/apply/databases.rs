@@ -26,6 +26,12 @@ pub(super) fn apply(state: &mut State<'_>, operation: &Operation) -> Result<()> 
             if row.kind != DbKind::Log {
                 return Err(refused("only a log is trimmed"));
             }
+            if let Some(holder) = snapshots::holder_before(state, *db_id, *before_offset)? {
+                let offset = holder.offset;
+                let what = if holder.fork_db.is_some() { "fork" } else { "snapshot" };
+                let reason = format!("{what} {} holds the log at {offset}", holder.name);
+                return Err(refused(reason));
+            }
             row.start_offset = row.start_offset.max(*before_offset);
             put_db(state, *db_id, &row);
             Ok(())

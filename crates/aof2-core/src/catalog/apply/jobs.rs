@@ -17,7 +17,9 @@ pub(super) fn apply(state: &mut State<'_>, operation: &Operation) -> Result<()> 
             if *job_id < state.next(Counter::Job)? {
                 return Err(refused(format!("the number {job_id} of a job is taken")));
             }
-            state.use_number(Counter::Job, *job_id)
+            state.use_number(Counter::Job, *job_id)?;
+            state.put(Table::Counters, tables::reserved_job(*job_id), &Number(*job_id));
+            Ok(())
         }
         Body::EnqueueJob { job_id, db_id, kind, payload, not_before_ms, attempts_max } => {
             let job = JobRecord {
@@ -26,19 +28,32 @@ pub(super) fn apply(state: &mut State<'_>, operation: &Operation) -> Result<()> 
                 attempts_max: (*attempts_max).max(1),
                 ..new_job(operation, *db_id, *kind)
             };
-            enqueue(state, *job_id, &job)
+            if *job_id != state.next(Counter::Job)? && !is_reserved(state, *job_id)? {
+                return Err(refused(format!("the number {job_id} of a job was not reserved")));
+            }
+            enqueue(state, *job_id, &job)?;
+            state.delete(Table::Counters, tables::reserved_job(*job_id));
+            Ok(())
         }
-        Body::LeaseJob { job_id, owner, until_ms } => {
-            lease(state, operation, *job_id, owner, *until_ms)
+        Body::LeaseJob { job_id, run, owner, until_ms } => {
+            let lease = Lease { job_id: *job_id, run: *run, owner, until_ms: *until_ms };
+            begin_run(state, operation, &lease)
         }
-        Body::HeartbeatJob { job_id, owner, until_ms } => {
-            heartbeat(state, operation, *job_id, owner, *until_ms)
+        Body::HeartbeatJob { job_id, run, owner, until_ms } => {
+            let lease = Lease { job_id: *job_id, run: *run, owner, until_ms: *until_ms };
+            heartbeat(state, operation, &lease)
         }
-        Body::CompleteJob { job_id, outcome, message, retry_at_ms } => {
-            complete(state, operation, *job_id, *outcome, message, *retry_at_ms)
+        Body::CompleteJob { job_id, run, outcome, message, retry_at_ms } => {
+            let ended = Ended { run: *run, outcome: *outcome, message, retry_at_ms: *retry_at_ms };
+            complete(state, operation, *job_id, &ended)
         }
         _ => Err(refused("not an operation on jobs")),
     }
+}
+
+/// Whether a number was taken for a job that is not enqueued yet.
+pub(super) fn is_reserved(state: &State<'_>, job_id: u64) -> Result<bool> {
+    Ok(state.get(Table::Counters, &tables::reserved_job(job_id))?.is_some())
 }
 
 fn new_job(operation: &Operation, db_id: u32, kind: JobKind) -> JobRecord {
@@ -113,50 +128,64 @@ fn put(state: &mut State<'_>, operation: &Operation, job_id: u64, mut job: JobRe
     state.put(Table::JobQueue, tables::job(job_id), &job);
 }
 
-fn lease(
-    state: &mut State<'_>,
-    operation: &Operation,
+/// A worker has a run of a job for a time. The number of the run tells it from a worker that
+/// had the job before, also if both have the same name.
+struct Lease<'a> {
     job_id: u64,
-    owner: &str,
+    run: u32,
+    owner: &'a str,
     until_ms: u64,
-) -> Result<()> {
+}
+
+fn begin_run(state: &mut State<'_>, operation: &Operation, lease: &Lease<'_>) -> Result<()> {
+    let job_id = lease.job_id;
     let mut row = job(state, job_id)?;
     if !row.is_due(operation.timestamp_ms) {
         return Err(AofError::JobPending { job_id });
     }
-    row.runs = row.runs.saturating_add(1);
-    row.state = JobState::Leased { owner: owner.to_owned(), until_ms, heartbeats: 0 };
+    let next = row.runs.checked_add(1);
+    if next != Some(lease.run) {
+        return Err(refused(format!("run {} of job {job_id} is not the next one", lease.run)));
+    }
+    row.runs = lease.run;
+    row.state =
+        JobState::Leased { owner: lease.owner.to_owned(), until_ms: lease.until_ms, heartbeats: 0 };
     put(state, operation, job_id, row);
     Ok(())
 }
 
-fn heartbeat(
-    state: &mut State<'_>,
-    operation: &Operation,
-    job_id: u64,
-    owner: &str,
-    until_ms: u64,
-) -> Result<()> {
-    let mut row = job(state, job_id)?;
+fn heartbeat(state: &mut State<'_>, operation: &Operation, lease: &Lease<'_>) -> Result<()> {
+    let Lease { job_id, run, owner, until_ms } = lease;
+    let mut row = job(state, *job_id)?;
+    let is_its_run = row.runs == *run;
     match &mut row.state {
-        JobState::Leased { owner: holder, until_ms: until, heartbeats } if holder == owner => {
-            *until = until_ms;
+        JobState::Leased { owner: holder, until_ms: until, heartbeats }
+            if is_its_run && holder == owner =>
+        {
+            *until = *until_ms;
             *heartbeats = heartbeats.saturating_add(1);
         }
         _ => return Err(refused(format!("{owner} does not have job {job_id} any more"))),
     }
-    put(state, operation, job_id, row);
+    put(state, operation, *job_id, row);
     Ok(())
 }
 
-/// Completing twice is the same as once, also when the job's row is long gone.
+/// How a run ended.
+struct Ended<'a> {
+    run: u32,
+    outcome: JobOutcome,
+    message: &'a str,
+    retry_at_ms: u64,
+}
+
+/// Completing a run twice is the same as once, also when the job's row is long gone. A run
+/// that is not the last one has nothing to say any more.
 fn complete(
     state: &mut State<'_>,
     operation: &Operation,
     job_id: u64,
-    outcome: JobOutcome,
-    message: &str,
-    retry_at_ms: u64,
+    ended: &Ended<'_>,
 ) -> Result<()> {
     let Some(mut row) = state.row::<JobRecord>(Table::JobQueue, &tables::job(job_id))? else {
         return match job_id != 0 && job_id < state.next(Counter::Job)? {
@@ -164,15 +193,20 @@ fn complete(
             false => Err(refused(format!("there is no job {job_id}"))),
         };
     };
-    if row.is_finished() {
+    if row.runs != ended.run {
+        let (run, last) = (ended.run, row.runs);
+        return Err(refused(format!("run {run} of job {job_id} is over: the last one is {last}")));
+    }
+    let has_ended = row.runs > 0 && row.state == JobState::Pending;
+    if row.is_finished() || has_ended {
         return Ok(());
     }
-    row.message = message.to_owned();
-    match outcome {
+    ended.message.clone_into(&mut row.message);
+    match ended.outcome {
         JobOutcome::Done => row.state = JobState::Done,
         JobOutcome::Failed => {
             row.failures = row.failures.saturating_add(1);
-            row.not_before_ms = retry_at_ms;
+            row.not_before_ms = ended.retry_at_ms;
             row.state = match row.failures >= row.attempts_max {
                 true => JobState::Failed,
                 false => JobState::Pending,

@@ -86,6 +86,7 @@ fn begin(state: &mut State<'_>, operation: &Operation) -> Result<()> {
         }
         Body::DeleteFromTier2 { namespace_id, object, key, .. } => {
             check_object(state, operation, &owner, *namespace_id, object)?;
+            check_other_copy(state, db_id, object)?;
             row.namespace_id = *namespace_id;
             row.object = Some(*object);
             row.key.clone_from(key);
@@ -120,6 +121,17 @@ fn check_object(
     match is_segment || chunks::is_there(state, db_id, object)? {
         true => Ok(()),
         false => Err(refused(format!("there is no object {object}"))),
+    }
+}
+
+/// What is in use and nowhere but in the bucket stays there.
+fn check_other_copy(state: &State<'_>, db_id: u32, object: &ObjectName) -> Result<()> {
+    let count = state.row::<RefcountRecord>(Table::GcRefcounts, &tables::object(object))?;
+    let is_in_use = count.is_some_and(|count| count.in_use > 0);
+    let residency = chunks::residency(state, db_id, object)?;
+    match is_in_use && residency == Some(ChunkResidency::RemoteArchived) {
+        true => Err(refused(format!("object {object} is the only copy of what is in use"))),
+        false => Ok(()),
     }
 }
 
@@ -226,6 +238,10 @@ fn end_delete(state: &mut State<'_>, intent: &IntentRecord) -> Result<()> {
             chunks::remove_row(state, intent.db_id, &object)?;
             state.delete(Table::GcRefcounts, tables::object(&object));
         }
+        return Ok(());
+    }
+    // What was collected meanwhile has nothing to be noted.
+    if !chunks::is_there(state, intent.db_id, &object)? {
         return Ok(());
     }
     update(state, intent.db_id, &object, |residency, place| {

@@ -3,7 +3,7 @@
 
 use super::{chunks, live_db, put_db};
 use crate::catalog::records::SnapshotRecord;
-use crate::catalog::state::{ReadRows, ReadTables, State, refused};
+use crate::catalog::state::{ReadRows, ReadTables, State, check_number, refused};
 use crate::catalog::tables::{self, Table};
 use crate::error::{AofError, Result};
 use crate::format::StreamId;
@@ -72,6 +72,10 @@ pub(super) fn hold(state: &mut State<'_>, operation: &Operation, new: &Hold<'_>)
     if new.snapshot_id == 0 || state.get(Table::SnapshotIndex, &key)?.is_some() {
         return Err(refused(format!("the number {} of a snapshot is taken", new.snapshot_id)));
     }
+    if new.snapshot_id == u32::MAX {
+        return Err(refused("there are no numbers of snapshots left"));
+    }
+    check_number(u64::from(new.snapshot_id), u64::from(db.next_snapshot_id))?;
     if db.kind == DbKind::Log && new.offset < db.start_offset {
         return Err(AofError::Trimmed { earliest: db.start_offset });
     }
@@ -124,4 +128,14 @@ pub(super) fn release(
 pub(super) fn holders(state: &State<'_>, db_id: u32, is_held: impl Fn(u32) -> bool) -> Result<u32> {
     let rows = state.rows::<SnapshotRecord>(Table::SnapshotIndex, &tables::id(db_id))?;
     Ok(rows.iter().filter(|(_, row)| is_held(row.generation)).count() as u32)
+}
+
+/// A snapshot or fork whose offset is before this one.
+pub(super) fn holder_before(
+    state: &State<'_>,
+    db_id: u32,
+    offset: u64,
+) -> Result<Option<SnapshotRecord>> {
+    let rows = state.rows::<SnapshotRecord>(Table::SnapshotIndex, &tables::id(db_id))?;
+    Ok(rows.into_iter().map(|(_, row)| row).find(|row| row.offset < offset))
 }

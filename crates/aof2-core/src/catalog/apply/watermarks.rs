@@ -30,6 +30,7 @@ pub(super) fn apply(state: &mut State<'_>, operation: &Operation) -> Result<()> 
                 .filter(|row| row.kind != ComponentKind::Component)
                 .ok_or_else(|| refused(format!("there is no cursor {component_id}")))?;
             row.kind = ComponentKind::ExpiredCursor;
+            row.expired_at = Some(operation.id.generation);
             row.updated_ms = now_ms(operation);
             state.put(Table::GenerationWatermarks, key, &row);
             Ok(())
@@ -106,8 +107,13 @@ fn advance(
         }
     }
     state.use_number(Counter::Component, u64::from(component_id))?;
-    let row =
-        ComponentRecord { name: name.to_owned(), kind, generation, updated_ms: now_ms(operation) };
+    let row = ComponentRecord {
+        name: name.to_owned(),
+        kind,
+        generation,
+        expired_at: None,
+        updated_ms: now_ms(operation),
+    };
     state.put(Table::GenerationWatermarks, key, &row);
     Ok(())
 }

@@ -81,11 +81,13 @@ fn long_job(engine: &mut Engine, rng: &mut Rng) -> Result<Arc<[Operation]>, AofE
     };
     let complete = OperationBody::CompleteJob {
         job_id,
+        run: 0,
         outcome: JobOutcome::Done,
         message: String::new(),
         retry_at_ms: 0,
     };
-    decide(engine, vec![Request::new(enqueue), Request::new(complete)])
+    let reserve = OperationBody::ReserveJobId { job_id };
+    decide(engine, [reserve, enqueue, complete].map(Request::new).to_vec())
 }
 
 /// Runs until the power is cut.
@@ -223,7 +225,8 @@ fn an_acknowledged_place_in_the_feed_survives_any_cut() {
         if let Ok(cursor) = CursorHandle::take(&storage, &layout, "search") {
             for next_generation in 1..4 {
                 tried = Some(next_generation);
-                let file = CursorFile { next_generation, updated_ms: 7 };
+                let file =
+                    CursorFile { stream_id: 1, next_generation, seen_generation: 0, updated_ms: 7 };
                 match cursor.write(&file) {
                     Ok(()) => acknowledged = tried,
                     Err(_) => break,

@@ -158,6 +158,9 @@ pub(super) fn draw(rng: &mut Rng, view: &View) -> Request {
     use OperationBody as B;
     let db_id = small(rng, 5);
     let job_id = u64::from(small(rng, 8));
+    // Sometimes one that is over.
+    let runs = view.job(job_id).unwrap().map_or(0, |job| job.runs);
+    let run = runs.saturating_sub(u32::from(rng.u32(..4) == 0));
     let current = view.database(db_id).unwrap().map_or(0, |row| row.generation);
     let wal_end = view.wal_state(db_id, 0).unwrap().map_or(0, |wal| wal.last_sealed_lsn);
     let kind = JobKind::ALL[rng.usize(..JobKind::ALL.len())];
@@ -187,10 +190,11 @@ pub(super) fn draw(rng: &mut Rng, view: &View) -> Request {
             not_before_ms: 0,
             attempts_max: 2,
         },
-        11 => B::LeaseJob { job_id, owner: "a".into(), until_ms },
-        12 => B::HeartbeatJob { job_id, owner: "a".into(), until_ms },
+        11 => B::LeaseJob { job_id, run: 0, owner: "a".into(), until_ms },
+        12 => B::HeartbeatJob { job_id, run, owner: "a".into(), until_ms },
         13..=14 => B::CompleteJob {
             job_id,
+            run,
             outcome: if rng.bool() { JobOutcome::Done } else { JobOutcome::Failed },
             message: "told".into(),
             retry_at_ms: until_ms,

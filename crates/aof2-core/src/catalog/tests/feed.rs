@@ -9,7 +9,9 @@ use crate::catalog::engine::Engine;
 use crate::catalog::reader::CatalogReader;
 use crate::catalog::records::ComponentKind;
 use crate::error::AofError;
+use crate::format::CursorFile;
 use crate::format::operation::{JobKind, JobOutcome, OperationBody as B};
+use crate::io::Storage;
 use crate::io::sim::SimStorage;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -33,6 +35,7 @@ fn fill(engine: &mut Engine) {
         let B::EnqueueJob { job_id, .. } = one(engine, body).unwrap() else { panic!("a job") };
         let done = B::CompleteJob {
             job_id,
+            run: 0,
             outcome: JobOutcome::Done,
             message: String::new(),
             retry_at_ms: 0,
@@ -186,4 +189,104 @@ fn a_damaged_cursor_is_a_reset_and_no_guess() {
     }
     let told = reader.feed("search");
     assert!(matches!(told, Err(AofError::FeedReset { .. })), "{told:?}");
+}
+
+#[test]
+fn a_cursor_that_the_catalog_knows_and_whose_file_is_gone_is_a_reset() {
+    let sim = SimStorage::new();
+    let (mut engine, _) = open_with(&sim, config()).unwrap();
+    let reader = reader(&sim);
+    drop(reader.feed("search").unwrap());
+    engine.checkpoint_now().unwrap();
+    sim.remove(&engine.core.layout.cursor("search")).unwrap();
+    let told = reader.feed("search");
+    assert!(matches!(told, Err(AofError::FeedReset { .. })), "{told:?}");
+}
+
+#[test]
+fn a_reader_that_gave_its_place_up_begins_anew() {
+    let sim = SimStorage::new();
+    let (mut engine, _) = open_with(&sim, config()).unwrap();
+    let reader = reader(&sim);
+    for _ in 0..2 {
+        let mut feed = reader.feed("search").unwrap();
+        assert_eq!(feed.next_batch(NOW).unwrap().unwrap().generation, 0);
+        engine.checkpoint_now().unwrap();
+        feed.forget().unwrap();
+    }
+    engine.checkpoint_now().unwrap();
+    assert!(!sim.files().contains(&engine.core.layout.cursor("search")));
+    let mut feed = reader.feed("search").unwrap();
+    assert_eq!(feed.next_batch(NOW).unwrap().unwrap().generation, 0);
+}
+
+#[test]
+fn a_cursor_of_another_log_or_ahead_of_this_one_is_a_reset() {
+    let sim = SimStorage::new();
+    let (engine, _) = open_with(&sim, config()).unwrap();
+    let reader = reader(&sim);
+    drop(reader.feed("search").unwrap());
+    let path = engine.core.layout.cursor("search");
+    let good = CursorFile::decode(&sim.read_file(&path).unwrap()).unwrap();
+    for bad in [
+        CursorFile { stream_id: good.stream_id ^ 1, ..good },
+        CursorFile { next_generation: 1_000, ..good },
+    ] {
+        sim.write_file(&path, &bad.encode()).unwrap();
+        let told = reader.feed("search");
+        assert!(matches!(told, Err(AofError::FeedReset { .. })), "{told:?}");
+    }
+    sim.write_file(&path, &good.encode()).unwrap();
+    reader.feed("search").unwrap();
+}
+
+#[test]
+fn a_reader_that_caught_up_has_its_time_from_when_something_comes() {
+    let sim = SimStorage::new();
+    let (mut engine, _) = open_with(&sim, config()).unwrap();
+    let reader = reader(&sim);
+    let mut feed = reader.feed("idle").unwrap();
+    while let Some(batch) = feed.next_batch(NOW).unwrap() {
+        feed.acknowledge(batch.generation).unwrap();
+    }
+    drop(feed);
+    for _ in 0..3 {
+        engine.checkpoint_now().unwrap();
+        sim.clock().advance_ms(config().cursor_age_ms_max * 2);
+    }
+    one(&mut engine, B::RecordMetric { scope: 1, metric: 1, value: 1 }).unwrap();
+    engine.checkpoint_now().unwrap();
+    reader.feed("idle").unwrap();
+    // That wrote the place again; from now on it does nothing.
+    sim.clock().advance_ms(config().cursor_age_ms_max + 1);
+    engine.checkpoint_now().unwrap();
+    let told = reader.feed("idle");
+    assert!(matches!(told, Err(AofError::FeedReset { .. })), "{told:?}");
+}
+
+#[test]
+fn an_expired_cursor_that_its_reader_has_or_moved_keeps_its_file() {
+    let sim = SimStorage::new();
+    let limits = CatalogConfig { cursor_batches_max: 20, ..config() };
+    let (mut engine, _) = open_with(&sim, limits).unwrap();
+    let reader = reader(&sim);
+    let mut feed = reader.feed("slow").unwrap();
+    engine.checkpoint_now().unwrap();
+    fill(&mut engine);
+    engine.checkpoint_now().unwrap();
+    let path = engine.core.layout.cursor("slow");
+    assert!(sim.files().contains(&path), "its reader has it");
+    let is_expired = |engine: &Engine| {
+        let components = engine.core.tables.view().unwrap().components().unwrap();
+        components.iter().any(|(_, row)| row.kind == ComponentKind::ExpiredCursor)
+    };
+    assert!(is_expired(&engine));
+    // It read everything after all, also what says that it was expired; whatever its clock says.
+    while let Some(batch) = feed.next_batch(NOW).unwrap() {
+        feed.acknowledge(batch.generation).unwrap();
+    }
+    drop(feed);
+    engine.checkpoint_now().unwrap();
+    assert!(!is_expired(&engine) && sim.files().contains(&path));
+    reader.feed("slow").unwrap();
 }

@@ -9,5 +9,6 @@ mod model;
 mod planted;
 mod recovery;
 mod replay;
+mod rules;
 mod scenario;
 mod versions;

@@ -18,6 +18,8 @@ struct Model {
     metrics: BTreeMap<(u32, u32), (u64, u64)>,
     components: BTreeMap<String, u64>,
     unfinished: BTreeMap<u64, (u32, JobKind, u32)>,
+    /// The last run of each job that has ended.
+    ended: BTreeMap<u64, u32>,
 }
 
 impl Model {
@@ -55,7 +57,11 @@ impl Model {
                 assert!(!self.unfinished.values().any(same), "two unfinished jobs of a kind");
                 self.unfinished.insert(*job_id, (*db_id, *kind, *attempts_max));
             }
-            B::CompleteJob { job_id, outcome, .. } => {
+            B::CompleteJob { job_id, run, outcome, .. } => {
+                // A run ends once.
+                if *run > 0 && self.ended.insert(*job_id, *run) == Some(*run) {
+                    return;
+                }
                 let Some((_, _, left)) = self.unfinished.get_mut(job_id) else { return };
                 *left -= 1;
                 if *outcome == JobOutcome::Done || *left == 0 {

@@ -144,6 +144,132 @@ fn tables_ahead_of_the_log_are_made_again() {
     assert_eq!(dump(&engine.core.tables.view().unwrap()), expected);
 }
 
+/// The files of the operation log.
+fn log_files(sim: &SimStorage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let files = sim.files().into_iter().filter(|f| f.starts_with(layout().log()));
+    files.map(|f| (f.clone(), sim.read_file(&f).unwrap())).collect()
+}
+
+/// More than a segment of the operation log.
+fn fill(engine: &mut crate::catalog::engine::Engine, value: u8) {
+    for _ in 0..40 {
+        let body = crate::format::operation::OperationBody::RecordMetric {
+            scope: 1,
+            metric: 1,
+            value: u64::from(value),
+        };
+        let requests = (0..40).map(|_| crate::catalog::Request::new(body.clone())).collect();
+        decide(engine, requests).unwrap();
+    }
+}
+
+#[test]
+fn checkpoints_ahead_of_a_restored_log_are_set_aside_and_do_not_push_out_those_that_fit() {
+    let (sim, mut engine) = lived(17, 20);
+    engine.checkpoint_now().unwrap();
+    drop(engine);
+    let backup = log_files(&sim);
+    let (mut engine, _) = open(&sim).unwrap();
+    fill(&mut engine, 1);
+    let later = engine.checkpoint_now().unwrap();
+    drop(engine);
+    for (file, _) in log_files(&sim) {
+        sim.remove(&file).unwrap();
+    }
+    for (file, bytes) in backup {
+        sim.write_file(&file, &bytes).unwrap();
+    }
+    let (mut engine, recovery) = open(&sim).unwrap();
+    assert!(recovery.discarded.is_some(), "{recovery:?}");
+    assert!(engine.applied.generation.unwrap() < later);
+    let kept = crate::catalog::checkpoint::list(&sim, &layout()).unwrap();
+    assert!(!kept.contains(&later), "it is ahead of the log");
+    assert!(sim.files().contains(&layout().unfit_checkpoint(later)));
+    // Other batches take the places of those that are gone.
+    fill(&mut engine, 3);
+    let first = engine.checkpoint_now().unwrap();
+    fill(&mut engine, 4);
+    let second = engine.checkpoint_now().unwrap();
+    let kept = crate::catalog::checkpoint::list(&sim, &layout()).unwrap();
+    assert_eq!(kept, [second, first]);
+    let rows = dump(&engine.core.tables.view().unwrap());
+    drop(engine);
+    sim.remove(&layout().tables()).unwrap();
+    let (engine, _) = open(&sim).unwrap();
+    assert_eq!(dump(&engine.core.tables.view().unwrap()), rows);
+}
+
+#[test]
+fn one_checkpoint_alone_trims_nothing() {
+    let (sim, mut engine) = lived(18, 5);
+    fill(&mut engine, 1);
+    engine.checkpoint_now().unwrap();
+    assert_eq!(engine.core.log.earliest_offset(), 0);
+    fill(&mut engine, 2);
+    // Nor does a second one beside one that can not be read any more.
+    let first = crate::catalog::checkpoint::list(&sim, &layout()).unwrap()[0];
+    sim.flip_bit(layout().checkpoint(first), 8 * 90).unwrap();
+    engine.checkpoint_now().unwrap();
+    assert_eq!(engine.core.log.earliest_offset(), 0);
+    fill(&mut engine, 3);
+    engine.checkpoint_now().unwrap();
+    assert!(engine.core.log.earliest_offset() > 0);
+}
+
+#[test]
+fn tables_whose_rows_cannot_be_read_are_made_again() {
+    let (sim, rows) = checkpointed(19);
+    let (engine, _) = open(&sim).unwrap();
+    // As damage that redb does not notice: a row that is none.
+    let applied = engine.core.tables.view().unwrap().applied();
+    let key = crate::catalog::tables::counter(crate::catalog::tables::Counter::Job);
+    let place = (crate::catalog::tables::Table::Counters, key);
+    engine.core.tables.write(&[(place, Some(vec![1, 0]))].into(), &applied).unwrap();
+    engine.core.tables.persist().unwrap();
+    drop(engine);
+    let (engine, recovery) = open(&sim).unwrap();
+    assert!(recovery.discarded.is_some(), "{recovery:?}");
+    assert_eq!(dump(&engine.core.tables.view().unwrap()), rows);
+}
+
+#[test]
+fn tables_that_do_not_agree_are_not_made_a_checkpoint_of() {
+    let (sim, rows) = checkpointed(21);
+    let (mut engine, _) = open(&sim).unwrap();
+    let before = crate::catalog::checkpoint::list(&sim, &layout()).unwrap();
+    // As a damaged page would have it: a name of no database.
+    let applied = engine.core.tables.view().unwrap().applied();
+    let place = (crate::catalog::tables::Table::DbNames, b"nobody".to_vec());
+    let number = rows.iter().find(|((t, _), _)| *t == crate::catalog::tables::Table::Counters);
+    let number = number.unwrap().1.clone();
+    engine.core.tables.write(&[(place, Some(number))].into(), &applied).unwrap();
+    assert!(matches!(engine.checkpoint_now(), Err(AofError::Corrupt(_))));
+    assert_eq!(crate::catalog::checkpoint::list(&sim, &layout()).unwrap(), before);
+    drop(engine);
+    sim.remove(&layout().tables()).unwrap();
+    let (mut engine, _) = open(&sim).unwrap();
+    assert_eq!(dump(&engine.core.tables.view().unwrap()), rows);
+    engine.checkpoint_now().unwrap();
+}
+
+#[test]
+fn a_disk_that_does_not_answer_costs_no_tables() {
+    let (sim, rows) = checkpointed(20);
+    let tables = sim.read_file(layout().tables()).unwrap();
+    let path = layout().tables();
+    sim.fail_when(move |call| {
+        (call.op == Op::Open && call.path == path)
+            .then_some(crate::io::sim::Fault::Error(std::io::ErrorKind::Other))
+    });
+    let failed = open(&sim).map(drop);
+    assert!(matches!(failed, Err(AofError::Io { .. })), "{failed:?}");
+    sim.clear_faults();
+    assert!(sim.read_file(layout().tables()).unwrap() == tables);
+    let (engine, recovery) = open(&sim).unwrap();
+    assert_eq!(recovery.from, TablesFrom::Tables);
+    assert_eq!(dump(&engine.core.tables.view().unwrap()), rows);
+}
+
 #[test]
 fn tables_of_another_log_are_not_taken_for_this_one() {
     let (sim, _) = checkpointed(8);
@@ -269,6 +395,7 @@ pub(super) fn a_bad_checkpoint_trims_nothing() -> Result<(), String> {
             {
                 let done = crate::format::operation::OperationBody::CompleteJob {
                     job_id,
+                    run: 0,
                     outcome: crate::format::operation::JobOutcome::Done,
                     message: String::new(),
                     retry_at_ms: 0,

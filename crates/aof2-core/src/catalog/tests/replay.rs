@@ -72,7 +72,7 @@ proptest! {
 
 #[test]
 fn a_batch_is_applied_once_and_only_behind_the_one_before() {
-    let (_sim, engine) = lived(3, 30);
+    let (_sim, engine) = lived(3, 60);
     let batches = batches(&engine);
     let stream_id = engine.core.log.stream_id().as_u64();
     let (mut rows, mut applied) = (Rows::new(), Applied::nothing(stream_id));

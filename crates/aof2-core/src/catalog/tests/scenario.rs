@@ -194,16 +194,22 @@ pub(super) fn live(engine: &mut Engine) -> Told {
     };
     let twice = one(engine, enqueue(JobKind::Upload));
     ensure("unique", matches!(twice, Err(AofError::JobPending { job_id }) if job_id == upload))?;
-    let lease =
-        |owner: &str| B::LeaseJob { job_id: upload, owner: owner.into(), until_ms: u64::MAX };
+    let lease = |owner: &str| B::LeaseJob {
+        job_id: upload,
+        run: 0,
+        owner: owner.into(),
+        until_ms: u64::MAX,
+    };
     one(engine, lease("a")).map_err(text)?;
     ensure("leased once", matches!(one(engine, lease("b")), Err(AofError::JobPending { .. })))?;
-    let beat = B::HeartbeatJob { job_id: upload, owner: "a".into(), until_ms: u64::MAX };
-    one(engine, beat).map_err(text)?;
+    let beat = |run| B::HeartbeatJob { job_id: upload, run, owner: "a".into(), until_ms: u64::MAX };
+    one(engine, beat(1)).map_err(text)?;
+    ensure("a run that never was", one(engine, beat(2)).is_err())?;
     let job = view()?.job(upload).map_err(text)?.ok_or("no job")?;
     ensure("heartbeats", matches!(job.state, JobState::Leased { heartbeats: 1, .. }))?;
     let done = B::CompleteJob {
         job_id: upload,
+        run: 1,
         outcome: JobOutcome::Done,
         message: "put".into(),
         retry_at_ms: 0,

@@ -133,10 +133,11 @@ pub(crate) fn body(number: u16, rng: &mut Rng) -> OperationBody {
             not_before_ms: at,
             attempts_max: n32,
         },
-        25 => B::LeaseJob { job_id: n64, owner: text(rng), until_ms: at },
-        26 => B::HeartbeatJob { job_id: n64, owner: text(rng), until_ms: at },
+        25 => B::LeaseJob { job_id: n64, run: n32, owner: text(rng), until_ms: at },
+        26 => B::HeartbeatJob { job_id: n64, run: n32, owner: text(rng), until_ms: at },
         27 => B::CompleteJob {
             job_id: n64,
+            run: n32,
             outcome: code(rng, JobOutcome::ALL),
             message: text(rng),
             retry_at_ms: at,

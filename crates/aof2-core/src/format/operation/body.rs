@@ -219,6 +219,8 @@ bodies! {
     25 LeaseJob {
         /// The job.
         job_id: u64,
+        /// Which of its runs begins.
+        run: u32,
         /// The worker.
         owner: String,
         /// Until when it has it.
@@ -228,6 +230,8 @@ bodies! {
     26 HeartbeatJob {
         /// The job.
         job_id: u64,
+        /// Which of its runs.
+        run: u32,
         /// The worker.
         owner: String,
         /// Until when it has it.
@@ -237,6 +241,8 @@ bodies! {
     27 CompleteJob {
         /// The job.
         job_id: u64,
+        /// Which of its runs; 0 if none began.
+        run: u32,
         /// How.
         outcome: JobOutcome,
         /// What there is to say about it.

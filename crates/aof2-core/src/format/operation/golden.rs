@@ -44,6 +44,12 @@ const CHECKPOINT: &str = "\
     010000000f000200 0000000000e2e100 0000000000010100 0800150000000000 \
     0000160000000000 0000000000000000";
 
+const LEASE: &str = "\
+    32504f4101001900 0200000000000000 0201000000000000 0700000000000000 \
+    ffffffffffffffff ffffffff00000000 0000000000000000 a8a7a6a5a4a3a2a1 \
+    7b68e5cf8b010000 1e00000000000000 9c47cea9a390c32d 1500000000000000 \
+    0200000006000000 776f726b65720500 0000000000800000";
+
 fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
@@ -138,6 +144,19 @@ fn checkpoint() -> Operation {
     }
 }
 
+fn lease() -> Operation {
+    Operation {
+        stream_id: None,
+        body: OperationBody::LeaseJob {
+            job_id: 21,
+            run: 2,
+            owner: "worker".into(),
+            until_ms: (1 << 63) + 5,
+        },
+        ..trim()
+    }
+}
+
 fn is_golden(operation: &Operation, golden: &str) {
     let mut bytes = Vec::new();
     operation.encode(&mut bytes);
@@ -150,6 +169,7 @@ fn operations_have_these_bytes() {
     is_golden(&trim(), TRIM);
     is_golden(&upload(), UPLOAD);
     is_golden(&checkpoint(), CHECKPOINT);
+    is_golden(&lease(), LEASE);
 }
 
 #[test]

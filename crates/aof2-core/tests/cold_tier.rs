@@ -198,9 +198,9 @@ fn two_logs_of_one_name_do_not_share_a_prefix() {
     archive(&one);
     // Created before it had a cold tier.
     let other = dir.path().join("b/events");
-    let plain =
-        Aof::open(AofConfig { manifest_mode: manifest::ManifestMode::Enabled, ..config(&other) });
-    plain.unwrap().append(b"something else").unwrap();
+    let manifest_mode = manifest::ManifestMode::Enabled;
+    let plain = AofConfig { manifest_mode, recover: false, ..config(&other) };
+    Aof::open(plain).unwrap().append(b"something else").unwrap();
     let objects = bucket.objects();
     let refused = manager.open(config(&other));
     assert!(matches!(refused, Err(AofError::NameTaken { .. })), "{refused:?}");

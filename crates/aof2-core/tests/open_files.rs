@@ -15,7 +15,7 @@ use aof2_core::io::{Keeps, OpenLimit, OsStorage, SystemClock};
 use aof2_core::object::sim::SimBucket;
 use aof2_core::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::bucket::{cold, config, segment_file, tiers};
+use support::bucket::{cold, config, local_config, segment_file, tiers};
 use support::{PATIENCE, eventually};
 
 /// What the process may open, the harness of the tests included.
@@ -216,7 +216,7 @@ fn reads_go_on_when_others_use_up_the_descriptors() {
     let dir = scratch();
     let bucket = SimBucket::new();
     let manager = manager(&bucket, TierConfig { cold: None, hot_bytes: 1, ..tiers() });
-    let log = manager.open(config(&dir.path().join("events"))).unwrap();
+    let log = manager.open(local_config(&dir.path().join("events"))).unwrap();
     append_segments(&log, 0..60);
     eventually("all are compressed", || count(&log, Residency::Warm) == 60);
     check(log.scan(ScanOptions::default()).unwrap(), 0..60);
@@ -231,10 +231,10 @@ fn a_writer_without_descriptors_waits_for_one() {
     let _limited = limited();
     let dir = scratch();
     let manager = AofManager::new(ManagerConfig::default()).unwrap();
-    let flushed = manager.open(config(&dir.path().join("flushed"))).unwrap();
+    let flushed = manager.open(local_config(&dir.path().join("flushed"))).unwrap();
     flushed.append(b"one").unwrap();
     flushed.flush().unwrap();
-    let fresh = manager.open(config(&dir.path().join("fresh"))).unwrap();
+    let fresh = manager.open(local_config(&dir.path().join("fresh"))).unwrap();
     close_kept_files();
     let hogs: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     // The footer needs the file.
@@ -262,7 +262,7 @@ fn a_writer_without_descriptors_waits_for_one() {
 
 /// A log with one compressed segment of many windows, and a reader in the middle of it.
 fn in_the_middle(root: &Path, manager: &AofManager) -> (Aof, AofReader, Scan) {
-    let log = manager.open(config(root)).unwrap();
+    let log = manager.open(local_config(root)).unwrap();
     append_segment_of(&log, 0..50);
     log.evict(0).unwrap();
     let reader = AofReader::open(root).unwrap();
@@ -340,7 +340,7 @@ fn a_file_that_was_replaced_while_it_was_closed_is_recognised() {
     let other = AofManager::new(ManagerConfig { tiers: Some(tiers), ..ManagerConfig::default() });
     let other = other
         .unwrap()
-        .open(AofConfig { name: Some("events".into()), ..config(&other_root) })
+        .open(AofConfig { name: Some("events".into()), ..local_config(&other_root) })
         .unwrap();
     other.evict(0).unwrap();
     let replacement = std::fs::read(segment_file(&other_root, "warm", 0)).unwrap();

@@ -72,7 +72,8 @@ impl Subject {
         let has_cold = tiers.cold.is_some();
         let manager = manager(&bucket, tiers);
         let ext_id = if format == SegmentFormat::Full { 7 } else { 0 };
-        let log = manager.open(AofConfig { format, ext_id, ..config(&root) }).unwrap();
+        let log =
+            manager.open(AofConfig { format, ext_id, recover: has_cold, ..config(&root) }).unwrap();
         append(&log, 0..records);
         match has_cold {
             true => archive(&log),
@@ -456,13 +457,13 @@ fn a_scrub_goes_on_where_the_process_before_left_it() {
     std::fs::write(&state, format!("aof2 scrub 1\nsince_ms 1\nreached {}\n", ids[2])).unwrap();
     let hour = TierConfig { scrub_interval_ms: 3_600_000, ..without_bucket() };
     let busy = manager(&subject.bucket, hour);
-    let log = busy.open(config(&subject.root)).unwrap();
+    let log = busy.open(local_config(&subject.root)).unwrap();
     eventually("the rest", || log.tiers().unwrap().last_scrub_ms.is_some());
     assert_eq!(log.tiers().unwrap().metrics.scrubbed_segments, ids.len() as u64 - 3);
     let completed = log.tiers().unwrap().last_scrub_ms;
     log.close().unwrap();
     // It is not due for an hour, and verifying the log finds nothing strange.
-    let log = busy.open(config(&subject.root)).unwrap();
+    let log = busy.open(local_config(&subject.root)).unwrap();
     assert_eq!(log.tiers().unwrap().last_scrub_ms, completed);
     assert_eq!(log.tiers().unwrap().metrics.scrubbed_segments, 0);
     log.close().unwrap();

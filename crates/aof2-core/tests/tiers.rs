@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aof2_core::*;
-use support::bucket::{SEGMENT, append_payloads, check_payloads, config};
+use support::bucket::{SEGMENT, append_payloads, check_payloads, local_config};
 use support::{PATIENCE, eventually};
 
 fn tiers(hot_bytes: u64) -> TierConfig {
@@ -56,7 +56,7 @@ fn the_hot_tier_returns_to_its_budget_and_every_record_stays_readable() {
     let root = dir.path().join("log");
     let hot_bytes = 6 * SEGMENT;
     let manager = manager(tiers(hot_bytes));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     append(&log, 0..6_000);
     log.flush().unwrap();
     eventually("the budget holds again", || log.tiers().unwrap().hot_bytes <= hot_bytes);
@@ -77,7 +77,7 @@ fn a_strict_writer_never_exceeds_the_budget() {
     let dir = tempfile::tempdir().unwrap();
     let hot_bytes = 5 * SEGMENT;
     let manager = manager(TierConfig { admission: AdmissionPolicy::Strict, ..tiers(hot_bytes) });
-    let log = manager.open(config(&dir.path().join("log"))).unwrap();
+    let log = manager.open(local_config(&dir.path().join("log"))).unwrap();
     let mut blocked = 0;
     for i in 0..3_000 {
         while let Err(error) = log.append_record(&payload(i)) {
@@ -100,7 +100,7 @@ fn an_evicted_segment_is_found_by_id_offset_and_time() {
     for format in [SegmentFormat::Full, SegmentFormat::Compact] {
         let dir = tempfile::tempdir().unwrap();
         let manager = manager(tiers(1 << 30));
-        let log = manager.open(config(&dir.path().join("log")).format(format)).unwrap();
+        let log = manager.open(local_config(&dir.path().join("log")).format(format)).unwrap();
         append(&log, 0..700);
         log.flush().unwrap();
         let ids: Vec<RecordId> =
@@ -129,7 +129,7 @@ fn segments_come_back_byte_for_byte_and_pinned_ones_stay() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let manager = manager(tiers(2 * SEGMENT));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     append(&log, 0..50);
     log.seal().unwrap();
     let path = log.segments()[0].path.clone();
@@ -156,7 +156,7 @@ fn segments_come_back_byte_for_byte_and_pinned_ones_stay() {
 fn what_a_reader_holds_outlives_the_segment_file() {
     let dir = tempfile::tempdir().unwrap();
     let manager = manager(tiers(1 << 30));
-    let log = manager.open(config(&dir.path().join("log"))).unwrap();
+    let log = manager.open(local_config(&dir.path().join("log"))).unwrap();
     append(&log, 0..300);
     log.flush().unwrap();
     let mut scan = log.scan(ScanOptions::default()).unwrap();
@@ -178,13 +178,13 @@ fn a_log_is_whole_after_reopening_with_tiers_or_without() {
     let root = dir.path().join("log");
     {
         let manager = manager(tiers(1 << 30));
-        let log = manager.open(config(&root)).unwrap();
+        let log = manager.open(local_config(&root)).unwrap();
         append(&log, 0..500);
         evict_everything(&log);
         log.close().unwrap();
     }
     assert_eq!(std::fs::read_dir(root.join("segments")).unwrap().count(), 0);
-    let log = Aof::open(config(&root)).unwrap();
+    let log = Aof::open(local_config(&root)).unwrap();
     assert_eq!(log.watermarks().durable, 500);
     append(&log, 500..600);
     log.flush().unwrap();
@@ -192,7 +192,7 @@ fn a_log_is_whole_after_reopening_with_tiers_or_without() {
     assert!(matches!(log.tiers(), Err(AofError::InvalidConfig { field: "tiers", .. })));
     log.close().unwrap();
     let manager = manager(tiers(SEGMENT));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     assert_eq!(log.compare_manifest().unwrap(), []);
     check_scan(log.scan(ScanOptions::default()).unwrap(), 0..600);
 }
@@ -202,7 +202,7 @@ fn retention_removes_compressed_segments_too() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let manager = manager(tiers(1 << 30));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     append(&log, 0..500);
     evict_everything(&log);
     append(&log, 500..510);
@@ -220,7 +220,7 @@ fn a_follower_reads_on_while_segments_leave_behind_and_before_it() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let manager = manager(tiers(2 * SEGMENT));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     let follower = std::thread::spawn({
         append(&log, 0..1);
         log.flush().unwrap();
@@ -244,7 +244,7 @@ fn damage_in_a_compressed_segment_is_reported_and_the_rest_is_readable() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let manager = manager(tiers(1 << 30));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     append(&log, 0..200);
     evict_everything(&log);
     let file = std::fs::read_dir(root.join("warm")).unwrap().next().unwrap().unwrap().path();
@@ -274,7 +274,7 @@ fn damage_in_a_compressed_segment_is_reported_and_the_rest_is_readable() {
 fn a_refused_hydration_waits_for_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let manager = manager(tiers(1 << 30));
-    let log = manager.open(config(&dir.path().join("log"))).unwrap();
+    let log = manager.open(local_config(&dir.path().join("log"))).unwrap();
     append(&log, 0..50);
     evict_everything(&log);
     log.close().unwrap();
@@ -289,7 +289,7 @@ fn a_skipping_scan_passes_any_damaged_frame() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("log");
     let manager = manager(tiers(1 << 30));
-    let log = manager.open(config(&root)).unwrap();
+    let log = manager.open(local_config(&root)).unwrap();
     append(&log, 0..250);
     evict_everything(&log);
     log.close().unwrap();

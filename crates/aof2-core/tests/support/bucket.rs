@@ -49,6 +49,11 @@ pub fn config(root: &Path) -> AofConfig {
     AofConfig { preallocate_segments: 0, ..AofConfig::new(root).segment_bytes(SEGMENT).recover() }
 }
 
+/// A log without a bucket.
+pub fn local_config(root: &Path) -> AofConfig {
+    AofConfig { recover: false, ..config(root) }
+}
+
 /// The id of the only stream of a bucket.
 pub fn stream_id(bucket: &SimBucket) -> StreamId {
     let objects = bucket.objects();

@@ -12,6 +12,7 @@ use crate::format::{
     WatermarkState,
 };
 use crate::io::{OpenMode, Storage};
+use crate::store::recorded_lineage;
 use crate::store::{Layout, Listing, SegmentNames, draw_id, load_claim, recorded_id};
 use crate::write::AofConfig;
 
@@ -444,6 +445,7 @@ fn find_identity(
         name: AofConfig::new(layout.root()).stream_name(),
         format: oldest.map_or(SegmentFormat::Full, |e| e.format),
         created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),
+        lineage: recorded_lineage(storage, layout)?.map(|lineage| lineage.checksum()),
     })
 }
 

@@ -10,7 +10,7 @@ use super::shared::{Holder, Parent, Shared, hold_all, lock_all, logs_of};
 use crate::error::{AofError, Result};
 use crate::format::{Hold, HolderKind, StreamIdentity, validate_name};
 use crate::io::Clock;
-use crate::store::{Holds, Layout};
+use crate::store::{Holds, Layout, Listing};
 
 /// A place of a log that has a name, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub(super) fn take(
     validate_name(name).map_err(invalid)?;
     let (storage, dir) = (parent.storage, parent.dir);
     let cut = find(parent.source, at)?;
-    let mut shared = parent.shared_until(&cut)?;
-    let own = own_part(parent, &cut, &mut shared);
+    let all = parent.shared_until(&cut)?;
+    let is_own = |shared: &&Shared| shared.part.origin == parent.identity.stream_id;
+    let shared: Vec<Shared> = all.iter().filter(|shared| !is_own(shared)).cloned().collect();
+    let own = all.iter().find(is_own).map(|own| own.part.first_segment);
     let now_ms = clock.now_ns() / 1_000_000;
     let id = parent.identity.stream_id;
     let holder = Holder { kind: HolderKind::Snapshot, id, name, dir, now_ms, expires_at_ms };
@@ -65,11 +67,10 @@ pub(super) fn take(
     }
     // Those of ancestors first.
     let placed = hold_all(storage, &shared, &holder)?;
-    let hold = Hold { created_at_ms: now_ms, expires_at_ms, ..own_hold(parent, &cut, own, name) };
+    let hold = Hold { created_at_ms: now_ms, expires_at_ms, ..own_hold(parent, &cut, &all, name) };
     holds.put(&hold)?;
-    if hold.cut > 0
-        && crate::store::Listing::take(storage, &layout)?.find(hold.first_segment).is_none()
-    {
+    let listing = Listing::take(storage, &layout)?;
+    if own.is_some_and(|first| listing.find(first).is_none()) {
         holds.release(&hold.file_name())?;
         placed.release(storage)?;
         return Err(AofError::Trimmed { earliest: hold.first_offset + 1 });
@@ -78,33 +79,22 @@ pub(super) fn take(
     Ok(SnapshotInfo::from(&hold))
 }
 
-/// Takes the log's own part out of what is shared.
-fn own_part(parent: &Parent<'_>, cut: &Cut, shared: &mut Vec<Shared>) -> Option<Shared> {
-    let is_own = cut.last.as_ref().is_some_and(|l| l.stream_id == parent.identity.stream_id);
-    match is_own {
-        true => shared.pop(),
-        false => None,
-    }
-}
-
-/// The hold that is the snapshot. It holds nothing of the log itself if the place is in
-/// what the log inherits.
-fn own_hold(parent: &Parent<'_>, cut: &Cut, own: Option<Shared>, name: &str) -> Hold {
+/// The hold that is the snapshot. It has all segments up to the place, inherited ones, too:
+/// the log may have copies of them itself one day.
+fn own_hold(parent: &Parent<'_>, cut: &Cut, shared: &[Shared], name: &str) -> Hold {
+    let first = shared.first().map(|shared| &shared.part);
+    let last = shared.last().map(|shared| &shared.part);
     let start = cut.start;
-    let part = own.as_ref().map(|own| &own.part);
-    let segments = part.map_or((start.segment, start.segment, 0), |part| {
-        (part.first_segment, part.last_segment, part.cut)
-    });
     Hold {
         origin: parent.identity.stream_id,
         kind: HolderKind::Snapshot,
         holder: parent.identity.stream_id,
         name: name.to_owned(),
         path: ".".to_owned(),
-        first_segment: segments.0,
-        last_segment: segments.1,
-        cut: segments.2,
-        first_offset: part.map_or(cut.offset, |part| part.first_offset),
+        first_segment: first.map_or(start.segment, |part| part.first_segment),
+        last_segment: last.map_or(start.segment, |part| part.last_segment),
+        cut: last.map_or(0, |part| part.cut),
+        first_offset: first.map_or(cut.offset, |part| part.first_offset),
         end_offset: cut.offset,
         created_at_ms: 0,
         expires_at_ms: None,

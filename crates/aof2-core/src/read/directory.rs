@@ -101,6 +101,8 @@ impl ReadOnly {
             refreshing: Mutex::default(),
             fork: ForkStamp::now(),
         };
+        // Where a fork begins that has neither inherited records nor its own.
+        log.table.set_floor(log.own_start().next_offset);
         log.rebuild(Vec::new(), survey.found)?;
         Ok(log)
     }

@@ -345,10 +345,12 @@ impl World {
         }
         let source = Arc::clone(&stream) as Arc<dyn Source>;
         let durable = stream.durable().count();
-        let scan = Scan::new(source, ScanOptions::default()).map_err(told).map_err(at)?;
+        let scan = Scan::new(source, ScanOptions::default()).map_err(|e| at(e.to_string()))?;
         check_scan(scan, log, earliest..durable).map_err(at)?;
-        let scan = reader.scan(ScanOptions::default()).map_err(told).map_err(at)?;
-        check_scan(scan, log, earliest..durable).map_err(|e| at(format!("reader: {e}")))?;
+        let scan = reader.scan(ScanOptions::default());
+        let scan = scan.map_err(|e| at(format!("reader: {e}; {}", reader.describe())))?;
+        check_scan(scan, log, earliest..durable)
+            .map_err(|e| at(format!("reader: {e}; {}", reader.describe())))?;
         if durable > 0 && earliest < durable {
             let some = self.rng.u64(earliest..durable);
             let read = reader.read_offset(some).map_err(told).map_err(at)?;
@@ -366,6 +368,7 @@ impl World {
             Some(Doing::Create(name)) => {
                 // Half a log is none; it becomes one when it is opened.
                 if is_there(&name) {
+                    self.open(&name)?;
                     self.logs.insert(name, Log::default());
                 }
             }

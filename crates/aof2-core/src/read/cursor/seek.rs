@@ -55,6 +55,11 @@ impl Cursor {
                 self.here = None;
                 return Ok(());
             }
+            // It had no record, and the next writer removed it.
+            Err(AofError::Trimmed { earliest }) if is_end && earliest <= offset => {
+                self.here = None;
+                return Ok(());
+            }
             opened => opened?,
         };
         let Spot { entry, segment, ahead, passed } = opened;

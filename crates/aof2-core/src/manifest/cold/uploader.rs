@@ -6,10 +6,10 @@
 
 use std::fmt::Debug;
 
-use super::reader::Chunk;
 use crate::error::Result;
 use crate::format::StreamId;
 use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
+use crate::manifest::chunks::Chunk;
 
 /// What is said about an object beside its bytes, to validate it without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct UploadError {
 /// A directory that goes on with a log uploads its manifest in a lineage of its own, from
 /// the first chunk on that the store did not have for it. So of the latest lineage every
 /// chunk counts, and of each earlier one those before the first of the later ones.
-pub(super) fn stored_chunks(
+pub(in crate::manifest) fn stored_chunks(
     uploader: &dyn ChunkUploader,
     prefix: &str,
     stream_id: StreamId,

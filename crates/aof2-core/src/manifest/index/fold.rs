@@ -21,7 +21,7 @@ use crate::format::manifest::{
     ReasonCode, StoredChunkName, UnresolvedRecord,
 };
 
-use super::index::{ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
+use super::{ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
 
 /// What folding a record did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -329,7 +329,7 @@ pub(super) fn mark(
 }
 
 /// Puts bytes where a chunk belongs: temporary name, sync, rename, sync directory.
-pub(super) fn install(
+pub(in crate::manifest) fn install(
     storage: &dyn Storage,
     layout: &ManifestLayout,
     chunk_index: u64,

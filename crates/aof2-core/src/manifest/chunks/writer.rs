@@ -13,8 +13,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::chunk;
-use super::chunk::{ActiveChunk, ChunkInfo};
+use super::active;
+use super::active::{ActiveChunk, ChunkInfo};
 use super::committed::{Chunk, read_header};
 use super::damage::Spot;
 use super::layout::ManifestLayout;
@@ -181,7 +181,7 @@ impl ManifestWriter {
     /// follow that relies on it.
     fn adopt_sealed(&mut self, chunk: &Chunk, record_count: u64) -> Result<()> {
         let header = chunk.header();
-        chunk::mark(&*self.storage, &self.layout, header.chunk_index, header.flags)?;
+        active::mark(&*self.storage, &self.layout, header.chunk_index, header.flags)?;
         self.sealed.push_back(ChunkInfo {
             chunk_index: header.chunk_index,
             base_record: header.base_record,
@@ -204,7 +204,11 @@ impl ManifestWriter {
     }
 
     /// Appends a record that is encoded already.
-    pub(super) fn append_encoded(&mut self, record: &[u8], is_news: bool) -> Result<u64> {
+    pub(in crate::manifest) fn append_encoded(
+        &mut self,
+        record: &[u8],
+        is_news: bool,
+    ) -> Result<u64> {
         self.check()?;
         let len = record.len() as u64;
         if self.active.as_ref().is_some_and(|active| active.space() < len) {
@@ -217,7 +221,7 @@ impl ManifestWriter {
                 &self.layout,
                 self.next_chunk,
                 self.next_record,
-                chunk::capacity_for(self.chunk_bytes, len),
+                active::capacity_for(self.chunk_bytes, len),
             )?),
         };
         self.next_chunk = active.index() + 1;
@@ -267,14 +271,14 @@ impl ManifestWriter {
     }
 
     /// Forgets that a chunk was uploaded: the store does not have it.
-    pub(super) fn forget_upload(&mut self, chunk_index: u64) {
+    pub(in crate::manifest) fn forget_upload(&mut self, chunk_index: u64) {
         if let Some(info) = self.sealed.iter_mut().find(|info| info.chunk_index == chunk_index) {
             info.is_uploaded = false;
         }
     }
 
     /// The same for all that the store does not have.
-    pub(super) fn forget_uploads_but(&mut self, stored: &BTreeSet<u64>) {
+    pub(in crate::manifest) fn forget_uploads_but(&mut self, stored: &BTreeSet<u64>) {
         let missing = |info: &&mut ChunkInfo| !stored.contains(&info.chunk_index);
         self.sealed.iter_mut().filter(missing).for_each(|info| info.is_uploaded = false);
     }
@@ -287,13 +291,13 @@ impl ManifestWriter {
         };
         info.is_uploaded = true;
         let flags = ChunkFlags::SEALED.union(ChunkFlags::UPLOADED);
-        let marked = chunk::mark(&*self.storage, &self.layout, chunk_index, flags);
+        let marked = active::mark(&*self.storage, &self.layout, chunk_index, flags);
         self.or_poison("mark as uploaded", marked)
     }
 
     /// Removes the oldest chunk and makes that durable: a power cut must not bring it
     /// back behind a younger one that is gone.
-    pub(super) fn remove_oldest(&mut self) -> Result<Option<ChunkInfo>> {
+    pub(in crate::manifest) fn remove_oldest(&mut self) -> Result<Option<ChunkInfo>> {
         self.check()?;
         let Some(info) = self.sealed.front().copied() else { return Ok(None) };
         self.remove_file(info.chunk_index)?;
@@ -302,7 +306,7 @@ impl ManifestWriter {
     }
 
     /// Removes chunks before a hole that a power cut brought back.
-    pub(super) fn remove_strays(&mut self) -> Result<u64> {
+    pub(in crate::manifest) fn remove_strays(&mut self) -> Result<u64> {
         self.check()?;
         let mut removed = 0;
         while let Some(&chunk_index) = self.strays.first() {
@@ -326,7 +330,7 @@ impl ManifestWriter {
 
     /// Gives the unused end of the active chunk back: it is written afresh when the
     /// manifest is opened again.
-    pub(super) fn give_back_unused(&self) {
+    pub(in crate::manifest) fn give_back_unused(&self) {
         if let Some(active) = &self.active
             && let Ok(file) = active.open(&*self.storage)
         {
@@ -364,7 +368,7 @@ impl ManifestWriter {
     }
 
     /// Chunks before a hole.
-    pub(super) fn strays(&self) -> &[u64] {
+    pub(in crate::manifest) fn strays(&self) -> &[u64] {
         &self.strays
     }
 
@@ -381,7 +385,7 @@ impl ManifestWriter {
     /// Whether the active chunk holds records that somebody else may wait for. A chunk
     /// of nothing but notes about uploads and snapshots is not sealed by a timer:
     /// uploading it would only make the next such chunk.
-    pub(super) fn has_news(&self) -> bool {
+    pub(in crate::manifest) fn has_news(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.has_news)
     }
 
@@ -417,7 +421,7 @@ impl ManifestWriter {
 }
 
 /// Whether a record says something about the stream, and not about the manifest itself.
-pub(super) fn is_news(record: &ManifestRecord<'_>) -> bool {
+pub(in crate::manifest) fn is_news(record: &ManifestRecord<'_>) -> bool {
     match record.event {
         ManifestEvent::SnapshotMarker { .. } => false,
         ManifestEvent::UploadStarted { key }

@@ -74,7 +74,7 @@ impl ManifestLayout {
     }
 
     /// Takes the right to change the manifest, without waiting. The directory exists.
-    pub(super) fn lock(&self, storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
+    pub(in crate::manifest) fn lock(&self, storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
         let path = self.dir.join("lock");
         storage.lock(&path).map_err(|error| match error {
             LockError::Held { pid } => AofError::Locked { path: self.dir.clone(), pid },
@@ -85,7 +85,7 @@ impl ManifestLayout {
     /// Creates what is missing and makes it durable, up to the first ancestor that was
     /// there before. A directory that holds a chunk was made durable before the chunk
     /// got its name.
-    pub(super) fn ensure(&self, storage: &dyn Storage) -> Result<()> {
+    pub(in crate::manifest) fn ensure(&self, storage: &dyn Storage) -> Result<()> {
         let exists = |path: &Path| storage.exists(path).map_err(AofError::io("look for", path));
         if exists(&self.dir)? && !self.list(storage)?.chunks.is_empty() {
             return Ok(());

@@ -1,5 +1,9 @@
 //! The open manifest of one stream: chunks, index, snapshots, retention, uploads.
 //!
+//! `recording` takes records in and commits them, `snapshots` knows what must be safe
+//! before the index is written down, `uploads` and `retention` move chunks to the cold tier
+//! and off the disk, `upkeep` knows when what is due.
+//!
 //! Two locks, so that recording never waits for a disk:
 //!
 //! | lock | guards | held across I/O |
@@ -13,33 +17,42 @@
 //! fold of a prefix of the records, and a snapshot takes batch and index at the same
 //! instant.
 
+mod metrics;
+mod recording;
+mod retention;
+mod snapshots;
+mod staging;
+mod upkeep;
+mod uploads;
+mod watch;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use super::config::{BLOB_LEN_MAX, KEY_LEN_MAX, ManifestConfig};
+use super::chunks::{ManifestLayout, ManifestPosition, ManifestReader, ManifestWriter, Reconciled};
+use super::cold::ChunkUploader;
+use super::config::ManifestConfig;
 use super::index::ManifestIndex;
-use super::layout::ManifestLayout;
-use super::metrics::{ManifestMetrics, Metrics, count, set};
-use super::position::ManifestPosition;
-use super::reader::ManifestReader;
-use super::replay::{ReplayReport, replay};
-use super::staging::Batch;
-use super::upload::ChunkUploader;
-use super::uploads::Uploads;
-use super::watch::CommitWatch;
-use super::writer::{ManifestWriter, Reconciled, is_news};
+use super::snapshot::{ReplayReport, replay};
 use crate::error::{AofError, Damage, Result};
-use crate::format::manifest::{ManifestEvent, ManifestRecord};
+use crate::format::manifest::ManifestRecord;
 use crate::format::{SegmentId, StreamId};
 use crate::io::{Clock, LockGuard, OpenMode, Storage};
 use crate::planted;
 use crate::planted::ManifestBug;
 
+pub use metrics::ManifestMetrics;
+use metrics::{Metrics, set};
+pub use retention::{SEALED_CHUNKS_KEPT, removable};
+use staging::Batch;
+use uploads::Uploads;
+use watch::CommitWatch;
+
 /// Records about the manifest itself name this segment.
-pub(super) const NO_SEGMENT: SegmentId = SegmentId::from_u64(0);
+const NO_SEGMENT: SegmentId = SegmentId::from_u64(0);
 
 type Notify = Box<dyn Fn() + Send + Sync>;
 
@@ -76,16 +89,16 @@ type Notify = Box<dyn Fn() + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Manifest {
-    pub(super) storage: Arc<dyn Storage>,
+    storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
-    pub(super) layout: ManifestLayout,
-    pub(super) config: ManifestConfig,
-    pub(super) uploads: Mutex<Uploads>,
-    pub(super) files: Mutex<Files>,
-    pub(super) state: Mutex<State>,
+    layout: ManifestLayout,
+    config: ManifestConfig,
+    uploads: Mutex<Uploads>,
+    files: Mutex<Files>,
+    state: Mutex<State>,
     watch: CommitWatch,
-    pub(super) metrics: Metrics,
-    pub(super) uploader: Mutex<Option<Arc<dyn ChunkUploader>>>,
+    metrics: Metrics,
+    uploader: Mutex<Option<Arc<dyn ChunkUploader>>>,
     notify: Mutex<Option<Notify>>,
     replayed: ReplayReport,
     reconciled: Reconciled,
@@ -95,34 +108,34 @@ pub struct Manifest {
 
 /// What `files` guards.
 #[derive(Debug)]
-pub(super) struct Files {
-    pub(super) writer: ManifestWriter,
+struct Files {
+    writer: ManifestWriter,
     /// Records that no chunk could be made for yet.
-    pub(super) backlog: Batch,
-    pub(super) last_commit_ms: u64,
+    backlog: Batch,
+    last_commit_ms: u64,
     /// Position of the newest snapshot, whoever wrote it.
-    pub(super) newest_snapshot: Option<ManifestPosition>,
+    newest_snapshot: Option<ManifestPosition>,
     /// Chunk of the oldest kept snapshot, once this writer has written one. What an
     /// earlier process left may be in the page cache only, and no chunk is removed on
     /// the strength of that.
-    pub(super) floor: Option<u64>,
-    pub(super) snapshot_not_before_ms: u64,
+    floor: Option<u64>,
+    snapshot_not_before_ms: u64,
 }
 
 /// What `state` guards.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) index: ManifestIndex,
-    pub(super) staged: Batch,
+struct State {
+    index: ManifestIndex,
+    staged: Batch,
     /// Bytes in `Files::backlog`.
-    pub(super) backlog_len: u64,
-    pub(super) staged_since_ms: Option<u64>,
+    backlog_len: u64,
+    staged_since_ms: Option<u64>,
     poison: Option<Arc<str>>,
     is_closed: bool,
 }
 
 impl State {
-    pub(super) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         match &self.poison {
             Some(reason) => Err(AofError::Poisoned { reason: Arc::clone(reason) }),
             None if self.is_closed => Err(AofError::Closed),
@@ -232,145 +245,14 @@ impl Manifest {
         *self.notify.lock() = Some(Box::new(notify));
     }
 
-    pub(super) fn uploader(&self) -> Option<Arc<dyn ChunkUploader>> {
+    fn uploader(&self) -> Option<Arc<dyn ChunkUploader>> {
         self.uploader.lock().clone()
     }
 
-    pub(super) fn notify(&self) {
+    fn notify(&self) {
         if let Some(notify) = &*self.notify.lock() {
             notify();
         }
-    }
-
-    /// Takes in what happened to a segment, dated by the clock, and gives its ordinal.
-    ///
-    /// Only memory is touched, unless `staged_bytes_max` is reached: then the caller
-    /// commits first. Keys, ETags and blobs that are too long are refused, and so is an
-    /// event of an unknown type.
-    pub fn record(
-        &self,
-        segment_id: SegmentId,
-        logical_offset: u64,
-        event: ManifestEvent<'_>,
-    ) -> Result<u64> {
-        self.record_flagged(segment_id, logical_offset, 0, event)
-    }
-
-    /// [`Manifest::record`] with the event's flags.
-    pub fn record_flagged(
-        &self,
-        segment_id: SegmentId,
-        logical_offset: u64,
-        flags: u16,
-        event: ManifestEvent<'_>,
-    ) -> Result<u64> {
-        check_event(&event)?;
-        let timestamp_ms = self.now_ms();
-        let record = ManifestRecord { flags, segment_id, logical_offset, timestamp_ms, event };
-        let len = record.encoded_len() as u64;
-        let mut state = self.admit(len)?;
-        let is_first = state.staged_since_ms.is_none();
-        let before = state.staged.len();
-        let ordinal = self.stage(&mut state, &record)?;
-        let after = state.staged.len();
-        drop(state);
-        let is_much = (before..after).contains(&self.config.commit_bytes);
-        if is_first || is_much {
-            self.notify();
-        }
-        Ok(ordinal)
-    }
-
-    /// Takes a record in: one critical section for the batch and the index.
-    pub(super) fn stage(&self, state: &mut State, record: &ManifestRecord<'_>) -> Result<u64> {
-        let before = state.staged.len();
-        let encoded = record.encode(state.staged.buffer());
-        encoded.map_err(|error| AofError::InvalidRecord { reason: error.to_string() })?;
-        let len = state.staged.len() - before;
-        state.staged.push(len as usize, is_news(record));
-        state.staged_since_ms.get_or_insert(record.timestamp_ms);
-        let ordinal = state.index.next_record();
-        state.index.fold(ordinal, record);
-        count(&self.metrics.records, 1);
-        count(&self.metrics.bytes, len);
-        Ok(ordinal)
-    }
-
-    /// The state, with space for so many more bytes.
-    fn admit(&self, len: u64) -> Result<MutexGuard<'_, State>> {
-        loop {
-            let state = self.state.lock();
-            state.check()?;
-            let waiting = state.staged.len() + state.backlog_len;
-            if waiting == 0 || waiting + len <= self.config.staged_bytes_max {
-                return Ok(state);
-            }
-            drop(state);
-            self.commit()?;
-        }
-    }
-
-    /// Makes everything recorded so far durable.
-    pub fn commit(&self) -> Result<()> {
-        let mut files = self.files.lock();
-        self.state.lock().check()?;
-        self.commit_files(&mut files)
-    }
-
-    pub(super) fn commit_files(&self, files: &mut Files) -> Result<()> {
-        self.drain(files);
-        self.write_out(files)
-    }
-
-    /// Takes over what was recorded.
-    fn drain(&self, files: &mut Files) {
-        let mut state = self.state.lock();
-        files.backlog.take(&mut state.staged);
-        state.staged_since_ms = None;
-        state.backlog_len = files.backlog.len();
-    }
-
-    /// Writes what was taken over, and tells who waits.
-    pub(super) fn write_out(&self, files: &mut Files) -> Result<()> {
-        let before = files.writer.committed();
-        let fed = files.backlog.feed(&mut files.writer);
-        let mut outcome = fed.and(files.writer.commit());
-        if files.writer.committed() > before {
-            files.last_commit_ms = self.now_ms();
-            count(&self.metrics.commits, 1);
-        }
-        if outcome.is_ok() && files.writer.needs_rotation() {
-            outcome = files.writer.rotate().map(drop);
-        }
-        self.publish(files);
-        outcome
-    }
-
-    /// Publishes what became of the files.
-    pub(super) fn publish(&self, files: &Files) {
-        {
-            let mut state = self.state.lock();
-            state.backlog_len = files.backlog.len();
-            if let Some(reason) = files.writer.poison() {
-                state.poison = Some(Arc::clone(reason));
-            }
-        }
-        set(&self.metrics.chunks_active, files.writer.chunk_count());
-        set(&self.metrics.chunks_sealed, files.writer.seal_count());
-        self.watch.publish(files.writer.committed());
-        if let Some(reason) = files.writer.poison() {
-            self.watch.poison(reason);
-        }
-    }
-
-    /// Seals the active chunk, so that it can be uploaded. There may be none.
-    pub fn rotate(&self) -> Result<()> {
-        let mut files = self.files.lock();
-        self.state.lock().check()?;
-        self.commit_files(&mut files)?;
-        let rotated = files.writer.rotate();
-        self.publish(&files);
-        rotated.map(drop)
     }
 
     /// Records below this ordinal are committed.
@@ -464,7 +346,7 @@ impl Manifest {
         outcome
     }
 
-    pub(super) fn now_ms(&self) -> u64 {
+    fn now_ms(&self) -> u64 {
         self.clock.now_ns() / 1_000_000
     }
 }
@@ -490,29 +372,4 @@ fn check_end(
 fn modified_ms(storage: &dyn Storage, path: &Path) -> u64 {
     let modified = storage.open(path, OpenMode::Read).and_then(|file| file.modified_ns());
     modified.map_or(0, |ns| ns / 1_000_000)
-}
-
-fn check_event(event: &ManifestEvent<'_>) -> Result<()> {
-    let limit = |what: &str, len: usize, len_max: usize| {
-        if len <= len_max {
-            return Ok(());
-        }
-        let reason = format!("{what} of {len} bytes, at most {len_max} are recorded");
-        Err(AofError::InvalidRecord { reason })
-    };
-    match *event {
-        ManifestEvent::UploadStarted { key }
-        | ManifestEvent::UploadFailed { key, .. }
-        | ManifestEvent::Tier2DeleteQueued { key }
-        | ManifestEvent::Tier2Deleted { key } => limit("key", key.len(), KEY_LEN_MAX),
-        ManifestEvent::UploadDone { key, etag } => {
-            limit("key", key.len(), KEY_LEN_MAX)?;
-            limit("etag", etag.len(), KEY_LEN_MAX)
-        }
-        ManifestEvent::CustomEvent { blob, .. } => limit("blob", blob.len(), BLOB_LEN_MAX),
-        ManifestEvent::Unknown { record_type, .. } => Err(AofError::InvalidRecord {
-            reason: format!("record type {record_type} is not one this version writes"),
-        }),
-        _ => Ok(()),
-    }
 }

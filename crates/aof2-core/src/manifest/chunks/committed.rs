@@ -30,11 +30,11 @@ use crate::planted::ManifestBug;
 
 /// The longest committed part of a chunk that is read: the largest chunk, grown for the
 /// longest record.
-pub(super) const CHUNK_LEN_MAX: u64 = CHUNK_BYTES_MAX + 4 * CHUNK_GROWTH_BYTES;
+pub(in crate::manifest) const CHUNK_LEN_MAX: u64 = CHUNK_BYTES_MAX + 4 * CHUNK_GROWTH_BYTES;
 
 /// No manifest comes near so many chunks or records; a number beyond is a damaged one,
 /// and must not reach the arithmetic.
-pub(super) const NUMBER_MAX: u64 = u64::MAX >> 1;
+pub(in crate::manifest) const NUMBER_MAX: u64 = u64::MAX >> 1;
 
 /// A chunk may move on while it is read; so often it is looked at again.
 const LOOKS: usize = 8;
@@ -68,7 +68,7 @@ pub struct Chunk {
 impl Chunk {
     /// Reads and verifies a chunk. `has_successor` says whether a newer chunk was seen
     /// before: then this one must be sealed. `buffer` is used for its bytes.
-    pub(super) fn load(
+    pub(in crate::manifest) fn load(
         storage: &dyn Storage,
         layout: &ManifestLayout,
         chunk_index: u64,
@@ -86,7 +86,7 @@ impl Chunk {
         Ok(chunk)
     }
 
-    pub(super) fn from_file(
+    pub(in crate::manifest) fn from_file(
         file: &dyn File,
         path: &Path,
         chunk_index: u64,
@@ -289,7 +289,7 @@ impl Chunk {
         }
     }
 
-    pub(super) fn into_buffer(self) -> Vec<u8> {
+    pub(in crate::manifest) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 

@@ -7,8 +7,8 @@ use super::*;
 use crate::format::manifest::arbitrary::OwnedRecord;
 use crate::io::Storage;
 use crate::io::sim::SimStorage;
+use crate::manifest::chunks::ManifestPosition;
 use crate::manifest::index::history::histories;
-use crate::manifest::position::ManifestPosition;
 use crate::manifest::snapshot::fixture::{Fixture, index_of, layout, replay_on};
 use crate::manifest::snapshot::write_snapshot;
 

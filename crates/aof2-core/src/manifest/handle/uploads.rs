@@ -13,15 +13,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::chunk::ChunkInfo;
-use super::config::KEY_LEN_MAX;
-use super::handle::{Manifest, NO_SEGMENT};
 use super::metrics::count;
-use super::reader::Chunk;
 use super::retention::removable;
-use super::upload::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
+use super::{Manifest, NO_SEGMENT};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode, StoredChunkName};
+use crate::manifest::chunks::{Chunk, ChunkInfo};
+use crate::manifest::cold::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
+use crate::manifest::config::KEY_LEN_MAX;
 use crate::planted;
 use crate::planted::ManifestBug;
 

@@ -4,12 +4,12 @@
 //! with or without its marker. A snapshot without a marker is as good as any: the marker
 //! tells readers of the log, replay asks the directory.
 
-use super::handle::{Files, Manifest, NO_SEGMENT};
 use super::metrics::{count, set};
-use super::position::ManifestPosition;
-use super::snapshot::{next_snapshot_id, prune_snapshots, write_snapshot};
+use super::{Files, Manifest, NO_SEGMENT};
 use crate::error::Result;
 use crate::format::manifest::{ManifestEvent, ManifestRecord};
+use crate::manifest::chunks::ManifestPosition;
+use crate::manifest::snapshot::{next_snapshot_id, prune_snapshots, write_snapshot};
 use crate::planted;
 use crate::planted::ManifestBug;
 

@@ -18,14 +18,12 @@ mod tests;
 use std::ops::Range;
 use std::path::Path;
 
-use super::fold::Folded;
-use super::index::ManifestIndex;
-use super::layout::ManifestListing;
-use super::reader::{Chunk, ManifestReader};
-use super::snapshot::{RejectedSnapshot, SnapshotInfo, load_snapshot};
+use super::file::{RejectedSnapshot, SnapshotInfo, load_snapshot};
 use crate::error::{AofError, Damage, Result};
 use crate::format::manifest::{CHUNK_HEADER_LEN, ManifestRecord, SnapshotImage};
 use crate::io::Clock;
+use crate::manifest::chunks::{Chunk, ManifestListing, ManifestReader};
+use crate::manifest::index::{Folded, ManifestIndex};
 
 /// A directory that changes is listed again, so often.
 const LOOKS: usize = 8;

@@ -1,7 +1,7 @@
 //! Records on their way from a caller to a chunk.
 
-use super::writer::ManifestWriter;
 use crate::error::Result;
+use crate::manifest::chunks::ManifestWriter;
 
 #[derive(Clone, Copy, Debug)]
 struct Staged {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::chunk::ChunkInfo;
-use super::handle::{Files, Manifest};
-use super::position::ManifestPosition;
 use super::retention::removable;
+use super::{Files, Manifest};
 use crate::error::Result;
+use crate::manifest::chunks::{ChunkInfo, ManifestPosition};
 
 impl Manifest {
     /// Does what is due: commits, seals, uploads, takes a snapshot, removes old chunks.

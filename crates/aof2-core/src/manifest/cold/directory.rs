@@ -7,10 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::upload::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
+use super::uploader::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
 use crate::format::crc64;
 use crate::format::manifest::ReasonCode;
 use crate::io::{EntryKind, OpenMode, Storage};
+use crate::manifest::chunks::CHUNK_LEN_MAX;
 
 const META_SUFFIX: &str = ".meta";
 const META_LEN_MAX: u64 = 4096;
@@ -146,7 +147,7 @@ impl ChunkUploader for DirectoryUploader {
         let path = self.path(key)?;
         let failed = |error: io::Error| failure(key, &error);
         let Some(bytes) =
-            self.get(&path, crate::manifest::committed::CHUNK_LEN_MAX).map_err(failed)?
+            self.get(&path, crate::manifest::chunks::CHUNK_LEN_MAX).map_err(failed)?
         else {
             return Ok(None);
         };

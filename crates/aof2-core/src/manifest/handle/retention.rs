@@ -5,7 +5,7 @@
 //! chunk goes if it is in the cold tier, where that is required. Chunks go from the
 //! oldest on, and the first that must stay ends it, so that what is left has no hole.
 
-use super::chunk::ChunkInfo;
+use crate::manifest::chunks::ChunkInfo;
 use crate::planted;
 use crate::planted::ManifestBug;
 

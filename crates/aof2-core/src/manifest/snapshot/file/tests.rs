@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::fixture::{Fixture, index_of, layout, newest, replay_on};
 use super::*;
 use crate::format::StreamId;
 use crate::format::manifest::arbitrary::OwnedRecord;
 use crate::io::OsStorage;
 use crate::io::sim::{CrashOptions, Fault, SimStorage};
 use crate::manifest::index::history::histories;
+use crate::manifest::snapshot::fixture::{Fixture, index_of, layout, newest, replay_on};
 
 /// One history, always the same.
 fn history(len: usize) -> Vec<OwnedRecord> {

@@ -11,6 +11,7 @@
 //!   it. Then it is forgotten: the index grows with what exists, not with what was;
 //! * records about segments that have not been opened yet wait in a bounded queue.
 
+mod fold;
 mod keyed;
 mod segments;
 
@@ -27,7 +28,8 @@ use crate::format::manifest::{
     FoldCounts, ManifestSegment, PendingDelete, PendingUpload, SnapshotImage, UnresolvedRecord,
 };
 
-use super::position::ManifestPosition;
+use super::chunks::ManifestPosition;
+pub use fold::Folded;
 use keyed::KeyedSet;
 use segments::SegmentTable;
 

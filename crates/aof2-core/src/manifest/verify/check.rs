@@ -1,201 +1,21 @@
-//! Checking every byte of a manifest: checksums, the order of chunks and records,
-//! snapshots, what retention must have left, and what the cold tier should have.
-//!
-//! Reads only and takes no lock. A writer may be at work: what looks wrong while the
-//! directory changes is looked at again.
+//! The check of one stream's manifest: every chunk, every snapshot, and how they fit.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::layout::{ManifestLayout, ManifestListing};
-use super::reader::{Chunk, ManifestReader};
-use super::snapshot::{SnapshotInfo, load_snapshot};
-use super::upload::{ChunkUploader, stored_chunks};
+use super::report::{
+    ChunkCheck, ManifestProblem, ManifestProblemKind, ManifestReport, SnapshotCheck,
+};
 use crate::error::{AofError, Result};
-use crate::format::StreamId;
-use crate::format::manifest::{ManifestEvent, StoredChunkName, manifest_dir};
-use crate::io::{EntryKind, Storage};
+use crate::format::manifest::ManifestEvent;
+use crate::manifest::chunks::{Chunk, ManifestListing, ManifestPosition, ManifestReader};
+use crate::manifest::snapshot::{SnapshotInfo, load_snapshot};
 
 /// A directory that changes is looked at again, so often.
 const LOOKS: usize = 8;
 
-/// What is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ManifestProblemKind {
-    /// A chunk's header, checksum or a record in it does not validate.
-    Chunk,
-    /// A chunk does not start where the one before it ends.
-    Sequence,
-    /// A chunk is missing that nothing stands in for.
-    MissingChunk,
-    /// A snapshot does not validate, or does not fit the chunks.
-    Snapshot,
-    /// A file that is none of the manifest's where one of them should be.
-    Foreign,
-    /// The cold tier does not have a chunk that is marked as uploaded.
-    NotStored,
-    /// What a crash left, never committed; the next writer removes it.
-    Leftover,
-}
-
-/// One thing that is wrong, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestProblem {
-    /// What is wrong.
-    pub kind: ManifestProblemKind,
-    /// Whether something that had been committed is affected. Otherwise opening
-    /// reconciles it.
-    pub is_damage: bool,
-    /// The file.
-    pub path: PathBuf,
-    /// The chunk, where it is about one.
-    pub chunk_index: Option<u64>,
-    /// Byte in the file where it starts.
-    pub offset: u64,
-    /// Ordinals of the records that cannot be trusted because of it.
-    pub records: Range<u64>,
-    /// What was found, in words.
-    pub detail: String,
-}
-
-impl fmt::Display for ManifestProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, byte {}: {}", self.path.display(), self.offset, self.detail)
-    }
-}
-
-/// One chunk as checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChunkCheck {
-    /// The stream it belongs to.
-    pub stream_id: StreamId,
-    /// Its number.
-    pub chunk_index: u64,
-    /// Its file.
-    pub path: PathBuf,
-    /// Ordinal of its first record.
-    pub base_record: u64,
-    /// Records in it.
-    pub record_count: u64,
-    /// Bytes of header and committed records.
-    pub committed_len: u64,
-    /// Checksum of the records.
-    pub chunk_crc64: u64,
-    /// Whether it takes no more records.
-    pub is_sealed: bool,
-    /// Whether it is marked as uploaded.
-    pub is_uploaded: bool,
-}
-
-/// One snapshot that validates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotCheck {
-    /// The stream it belongs to.
-    pub stream_id: StreamId,
-    /// Its file.
-    pub path: PathBuf,
-    /// What it says of itself.
-    pub info: SnapshotInfo,
-    /// Segments in it.
-    pub segment_count: u64,
-}
-
-/// Everything that verifying found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestReport {
-    /// Directory of the log.
-    pub root: PathBuf,
-    /// The chunks, oldest first.
-    pub chunks: Vec<ChunkCheck>,
-    /// The snapshots that validate, oldest first.
-    pub snapshots: Vec<SnapshotCheck>,
-    /// What is wrong.
-    pub problems: Vec<ManifestProblem>,
-    /// Intact records.
-    pub record_count: u64,
-    /// Those of a type that this version does not know.
-    pub unknown_records: u64,
-}
-
-impl ManifestReport {
-    /// Whether nothing that had been committed is damaged or missing.
-    pub fn is_healthy(&self) -> bool {
-        self.problems.iter().all(|problem| !problem.is_damage)
-    }
-}
-
-/// Checks the manifest of the log in this directory. A log without a manifest is
-/// healthy.
-///
-/// ```
-/// use std::sync::Arc;
-/// use aof2_core::io::{OsStorage, Storage};
-/// use aof2_core::manifest::verify_manifest;
-///
-/// # let dir = tempfile::tempdir()?;
-/// let storage: Arc<dyn Storage> = Arc::new(OsStorage);
-/// let report = verify_manifest(&storage, dir.path())?;
-/// assert!(report.is_healthy(), "{:?}", report.problems);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn verify_manifest(
-    storage: &Arc<dyn Storage>,
-    root: impl AsRef<Path>,
-) -> Result<ManifestReport> {
-    verify_manifest_with(storage, root, None)
-}
-
-/// [`verify_manifest`] that also asks the cold tier, with the prefix of its keys, for
-/// every chunk that is marked as uploaded.
-pub fn verify_manifest_with(
-    storage: &Arc<dyn Storage>,
-    root: impl AsRef<Path>,
-    cold: Option<(&dyn ChunkUploader, &str)>,
-) -> Result<ManifestReport> {
-    let root = root.as_ref();
-    let mut report = ManifestReport { root: root.to_owned(), ..ManifestReport::default() };
-    for stream_id in streams(&**storage, root)? {
-        let layout = ManifestLayout::new(root, stream_id);
-        let reader = ManifestReader::of_layout(Arc::clone(storage), layout);
-        let found = check_stream(&reader)?;
-        report.chunks.extend(found.chunks);
-        report.snapshots.extend(found.snapshots);
-        report.problems.extend(found.problems);
-        report.record_count += found.record_count;
-        report.unknown_records += found.unknown_records;
-    }
-    if let Some((uploader, prefix)) = cold {
-        check_stored(&mut report, uploader, prefix);
-    }
-    Ok(report)
-}
-
-/// The streams that have a manifest here.
-fn streams(storage: &dyn Storage, root: &Path) -> Result<Vec<StreamId>> {
-    let any = root.join(manifest_dir(StreamId::from_u64(0)));
-    let dir = any.parent().unwrap_or(root);
-    let entries = match storage.list(dir) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        listed => listed.map_err(AofError::io("list directory", dir))?,
-    };
-    let mut found: Vec<StreamId> = entries
-        .iter()
-        .filter(|entry| entry.kind == EntryKind::Directory)
-        .filter_map(|entry| {
-            let stream_id = StreamId::from_u64(entry.name.parse().ok()?);
-            manifest_dir(stream_id).ends_with(&entry.name).then_some(stream_id)
-        })
-        .collect();
-    found.sort_unstable();
-    Ok(found)
-}
-
 /// Looks again as long as there is something wrong and the directory changes.
-fn check_stream(reader: &ManifestReader) -> Result<ManifestReport> {
+pub(super) fn check_stream(reader: &ManifestReader) -> Result<ManifestReport> {
     let mut listing = list(reader)?;
     for _ in 1..LOOKS {
         let report = check_listing(reader, &listing);
@@ -332,11 +152,7 @@ impl Check<'_> {
         }
         self.tail(chunk);
         let mut next = base;
-        self.mark(
-            chunk_index,
-            crate::manifest::position::ManifestPosition::start_of(0).chunk_offset,
-            base,
-        );
+        self.mark(chunk_index, ManifestPosition::start_of(chunk_index).chunk_offset, base);
         for placed in chunk.records() {
             match placed {
                 Ok(placed) => {
@@ -453,42 +269,5 @@ impl Check<'_> {
         }
         let detail = format!("record {} does not stand at {}", info.next_record, info.position);
         self.problem(ManifestProblemKind::Snapshot, true, &check.path, &detail);
-    }
-}
-
-fn check_stored(report: &mut ManifestReport, uploader: &dyn ChunkUploader, prefix: &str) {
-    let stream_id = report.chunks.first().map(|chunk| chunk.stream_id);
-    let stored = stream_id.map(|id| stored_chunks(uploader, prefix, id).unwrap_or_default());
-    let stored = stored.unwrap_or_default();
-    for chunk in report.chunks.iter().filter(|chunk| chunk.is_uploaded) {
-        let (stream_id, chunk_index) = (chunk.stream_id, chunk.chunk_index);
-        let known = stored.iter().find(|name| name.chunk_index == chunk_index).copied();
-        let key = known.unwrap_or(StoredChunkName {
-            stream_id,
-            lineage: uploader.lineage(),
-            chunk_index,
-        });
-        let key = key.key(prefix);
-        let detail = match uploader.head(&key) {
-            Ok(Some(stored))
-                if stored.len == chunk.committed_len
-                    && stored.meta.chunk_crc64 == chunk.chunk_crc64 =>
-            {
-                continue;
-            }
-            Ok(Some(_)) => format!("{key} is another object"),
-            Ok(None) => format!("{key} is not there"),
-            Err(error) => error.to_string(),
-        };
-        report.problems.push(ManifestProblem {
-            kind: ManifestProblemKind::NotStored,
-            // The local chunk is intact.
-            is_damage: false,
-            path: chunk.path.clone(),
-            chunk_index: Some(chunk.chunk_index),
-            offset: 0,
-            records: 0..0,
-            detail,
-        });
     }
 }

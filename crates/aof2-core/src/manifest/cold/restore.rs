@@ -3,14 +3,12 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::chunk::install;
-use super::committed::{CHUNK_LEN_MAX, Chunk, NUMBER_MAX};
-use super::layout::ManifestLayout;
-use super::upload::{ChunkUploader, UploadError, stored_chunks};
+use super::uploader::{ChunkUploader, UploadError, stored_chunks};
 use crate::error::{AofError, Result};
 use crate::format::crc64;
 use crate::format::manifest::{CHUNK_HEADER_LEN, ChunkFlags, ChunkHeader, ManifestRecord};
 use crate::io::Storage;
+use crate::manifest::chunks::{CHUNK_LEN_MAX, Chunk, ManifestLayout, NUMBER_MAX, install};
 
 /// What restoring did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

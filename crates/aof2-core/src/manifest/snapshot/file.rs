@@ -10,21 +10,17 @@
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-pub(super) mod fixture;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::layout::ManifestLayout;
-use super::position::ManifestPosition;
 use crate::error::{AofError, Result};
 use crate::format::manifest::{
     SNAPSHOT_LEN_MAX, SNAPSHOT_LEN_MIN, SnapshotFileName, SnapshotImage,
 };
 use crate::io::{EntryKind, OpenMode, Storage};
+use crate::manifest::chunks::{ManifestLayout, ManifestPosition};
 
 /// A snapshot that validates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -146,9 +146,7 @@ impl ChunkUploader for DirectoryUploader {
     fn head(&self, key: &str) -> Result<Option<StoredChunk>, UploadError> {
         let path = self.path(key)?;
         let failed = |error: io::Error| failure(key, &error);
-        let Some(bytes) =
-            self.get(&path, crate::manifest::chunks::CHUNK_LEN_MAX).map_err(failed)?
-        else {
+        let Some(bytes) = self.get(&path, CHUNK_LEN_MAX).map_err(failed)? else {
             return Ok(None);
         };
         let text = self.get(&meta_path(&path), META_LEN_MAX).map_err(failed)?;

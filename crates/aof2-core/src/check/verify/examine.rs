@@ -68,11 +68,6 @@ pub(super) fn is_segment_len(len: u64) -> bool {
     len.is_power_of_two() && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&len)
 }
 
-/// Whether the error is that the file is not there (any more).
-pub(super) fn is_not_found(error: &AofError) -> bool {
-    error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
-}
-
 impl Ends {
     pub(super) fn load(
         storage: &dyn Storage,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::examine::{Body, Ends, is_not_found};
+use super::examine::{Body, Ends};
 use super::report::{Problem, ProblemKind, Severity};
 use crate::error::{AofError, Result};
 use crate::format::{
@@ -264,7 +264,7 @@ impl Inventory {
             );
             let ok = !is_other
                 || match ends.may_be_ours(storage, ours) {
-                    Err(error) if is_not_found(&error) => true,
+                    Err(error) if error.is_not_found() => true,
                     other => other?,
                 };
             return Ok((!ok).then(|| "it is not a segment of this stream".into()));
@@ -383,7 +383,7 @@ fn load(
         Ends::load_cold(storage, name.artifact, &path, format)
     });
     let there = hot.chain(warm).chain(cold).filter(|loaded| match loaded {
-        Err(error) => !is_not_found(error),
+        Err(error) => !error.is_not_found(),
         Ok(_) => true,
     });
     there.collect()

@@ -118,7 +118,7 @@ impl ManifestCursor {
         let (storage, layout) = (&**self.reader.storage(), self.reader.layout());
         match Chunk::load(storage, layout, wanted, has_successor, buffer) {
             // Retention took it away after it was listed: the next call tells.
-            Err(error) if is_gone(&error) => Ok(false),
+            Err(error) if error.is_not_found() => Ok(false),
             loaded => self.enter(loaded?).map(|()| true),
         }
     }
@@ -167,7 +167,7 @@ impl ManifestCursor {
         let Some(chunk) = &mut self.chunk else { return Ok(false) };
         let before = *chunk.header();
         let extended = chunk.extend(&*storage);
-        if extended.as_ref().is_err_and(is_gone) {
+        if extended.as_ref().is_err_and(AofError::is_not_found) {
             // Sealed and removed meanwhile: the next call tells.
             self.chunk = None;
             return Ok(false);
@@ -209,7 +209,7 @@ impl ManifestCursor {
         for _ in 0..LOOKS {
             match self.reader.chunk(oldest) {
                 Ok(chunk) => return AofError::Trimmed { earliest: chunk.header().base_record },
-                Err(error) if is_gone(&error) => {}
+                Err(error) if error.is_not_found() => {}
                 Err(error) => return error,
             }
             match self.reader.list().map(|listing| listing.chunks.first().copied()) {
@@ -227,10 +227,6 @@ impl ManifestCursor {
         Spot { path: &path, chunk_index, segment_id: None, offset: 0, records: first..u64::MAX }
             .corrupt(format!("it is missing although chunk {newer} is there"))
     }
-}
-
-fn is_gone(error: &AofError) -> bool {
-    error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Ordinal of the record that starts at this byte, or will.

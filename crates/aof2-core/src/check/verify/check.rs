@@ -10,7 +10,8 @@
 use std::path::PathBuf;
 
 use super::chain::{CheckedLog, Missing, pattern};
-use super::examine::{Body, Ends, Facts};
+use super::ends::{Body, Ends};
+use super::facts::Facts;
 use super::inventory::{Claim, Inventory, LOOKS_MAX, find_now, list_ids, pause};
 use super::judge::Judge;
 use super::report::{Problem, ProblemKind, Severity, VerifyProgress};

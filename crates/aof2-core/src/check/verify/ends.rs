@@ -1,18 +1,16 @@
-//! One segment as it is, without judging: header, footer, records, the rest.
+//! What one copy of a segment says about itself at its two ends, without judging.
 
 use std::cmp::Reverse;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::compressed::{Compressed, Flaw, segment_bytes_for};
-use super::thaw::thaw;
-use super::walk::{Hints, Walk, walk};
+use super::compressed::{Compressed, segment_bytes_for};
+use super::walk::Hints;
 use crate::error::{AofError, Result};
 use crate::format::{
     ArtifactIndex, FormatError, RecordCodec, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
     SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat,
-    SegmentHeader, StreamId, WarmFileName, crc64,
+    SegmentHeader, StreamId, WarmFileName,
 };
 use crate::io::{File, OpenMode, SharedMap, Storage};
 use crate::segment::SegmentMeta;
@@ -48,19 +46,6 @@ pub(super) struct Ends {
     pub(super) format: SegmentFormat,
     pub(super) header: Result<Option<SegmentHeader>, FormatError>,
     pub(super) footer: Result<Option<SegmentFooter>, FormatError>,
-}
-
-/// Everything there is to know about a segment.
-#[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) ends: Ends,
-    pub(super) walk: Walk,
-    /// Intact frames of a compressed segment that readers refuse, with their records.
-    pub(super) refused: Vec<(Flaw, Range<u64>)>,
-    /// Checksum over what the footer covers, if it is all there.
-    pub(super) crc64: Option<u64>,
-    /// First byte behind the records and before the footer that is not zero.
-    pub(super) dirty_at: Option<u64>,
 }
 
 /// Whether a file may be this long.
@@ -309,17 +294,6 @@ impl Ends {
         self.codec(stream_id).decode(space).ok()??.head.logical_offset
     }
 
-    /// Whether the file holds a footer or a record of this stream, or nothing at all:
-    /// then it may be ours although its header is not.
-    pub(super) fn may_be_ours(&self, storage: &dyn Storage, stream_id: StreamId) -> Result<bool> {
-        if self.sealed().is_some() || self.file_len < HEADER_LEN {
-            return Ok(true);
-        }
-        let facts = Facts::gather(storage, self.clone(), stream_id, &Hints::default())?;
-        let blank = facts.walk.stopped.is_none() && facts.dirty_at.is_none();
-        Ok(facts.walk.last_position != 0 || blank)
-    }
-
     /// What the footer and the next segment say about this one's records.
     pub(super) fn hints(
         &self,
@@ -340,74 +314,6 @@ impl Ends {
             required_end: by_footer.or(by_next).map(|end| end as u32),
             next_first: next.and_then(|next| next.first_offset(storage, stream_id)),
             ..Hints::default()
-        }
-    }
-}
-
-impl Facts {
-    /// Reads the whole segment once.
-    pub(super) fn gather(
-        storage: &dyn Storage,
-        ends: Ends,
-        stream_id: StreamId,
-        hints: &Hints,
-    ) -> Result<Self> {
-        match &ends.body {
-            Body::File => {}
-            Body::Warm(compressed) => {
-                let thawed = thaw(compressed, &ends.codec(stream_id), hints)?;
-                let (walk, crc64, refused) = (thawed.walk, thawed.crc64, thawed.refused);
-                let mut ends = ends;
-                // Without an index the frames that are lost had not been counted in.
-                ends.segment_bytes = ends.segment_bytes.max(segment_bytes_for(walk.end));
-                ends.file_len = u64::from(ends.segment_bytes);
-                return Ok(Self { walk, crc64, refused, dirty_at: None, ends });
-            }
-            Body::Cold(index) => {
-                let walk = match index {
-                    Ok(index) => walk_of_index(index),
-                    Err(_) => walk_between(hints),
-                };
-                return Ok(Self { walk, crc64: None, refused: Vec::new(), dirty_at: None, ends });
-            }
-        }
-        let map = map_file(storage, &ends.path, ends.file_len)?;
-        let bytes = map.as_ref().and_then(|m| m.bytes(0, m.len())).unwrap_or_default();
-        let slot = ends.slot() as usize;
-        let limit = hints.required_end.map_or(slot, |end| end as usize).min(bytes.len());
-        let walk = walk(&ends.codec(stream_id), &bytes[..limit], hints);
-        let behind = bytes.get(walk.end as usize..slot.min(bytes.len())).unwrap_or_default();
-        let dirty_at = first_dirty(behind).map(|at| u64::from(walk.end) + at as u64);
-        let covered = ends.sealed().and_then(|f| bytes.get(..f.durable_bytes as usize));
-        Ok(Self { crc64: covered.map(crc64), walk, refused: Vec::new(), dirty_at, ends })
-    }
-
-    /// Whether nothing was ever written into the file.
-    pub(super) fn is_blank(&self) -> bool {
-        matches!(self.ends.body, Body::File)
-            && matches!((&self.ends.header, &self.ends.footer), (Ok(None), Ok(None)))
-            && self.walk.last_position == 0
-            && self.dirty_at.is_none()
-    }
-
-    /// Logical offsets of all records that the segment has or had.
-    pub(super) fn records(&self) -> Range<u64> {
-        self.walk.first_offset..self.walk.end_offset
-    }
-
-    /// Byte of the file where this byte of the segment is found.
-    pub(super) fn place_of(&self, position: u32) -> u64 {
-        match self.ends.compressed() {
-            Some(compressed) => compressed.place_of(position),
-            None => u64::from(position),
-        }
-    }
-
-    /// Byte of the file where the footer is found.
-    pub(super) fn footer_place(&self) -> u64 {
-        match self.ends.compressed() {
-            Some(compressed) => compressed.footer_offset,
-            None => u64::from(self.ends.slot()),
         }
     }
 }
@@ -438,27 +344,6 @@ fn given_name(compressed: &Compressed) -> SegmentFileName {
         base_offset: own.base_offset,
         created_at_ns: if is_sealed_then { created_at_ns } else { own.sealed_at_ns },
     }
-}
-
-/// What the index of a segment that is out of reach says.
-fn walk_of_index(index: &ArtifactIndex) -> Walk {
-    let summary = &index.summary;
-    let mut walk = Walk::new(summary.first_offset, summary.durable_bytes);
-    walk.end_offset = summary.end_offset();
-    walk.intact_count = summary.record_count;
-    walk.last_position = index.frames.last().map_or(0, |frame| frame.position);
-    let known = |timestamp_ms| Some(timestamp_ms).filter(|_| summary.record_count > 0);
-    walk.first_timestamp_ms = known(summary.first_timestamp_ms);
-    walk.last_timestamp_ms = known(summary.last_timestamp_ms);
-    walk
-}
-
-/// A segment of which only the neighbours tell.
-fn walk_between(hints: &Hints) -> Walk {
-    let start = hints.previous_end.or(hints.next_first).unwrap_or(0);
-    let mut walk = Walk::new(start, hints.required_end.unwrap_or(SEGMENT_HEADER_LEN as u32));
-    walk.end_offset = hints.next_first.unwrap_or(start).max(start);
-    walk
 }
 
 /// The name that fits the header. The header of the full format does not know the
@@ -502,15 +387,4 @@ pub(super) fn map_file(
     let map = file.map(len, false).map_err(AofError::io("map segment", path))?;
     map.observe(len).map_err(|e| AofError::io("map segment", path)(e.into()))?;
     Ok(Some(map))
-}
-
-fn first_dirty(bytes: &[u8]) -> Option<usize> {
-    const CHUNK: usize = 4096;
-    for (i, chunk) in bytes.chunks(CHUNK).enumerate() {
-        // Without an early exit inside, so that it runs at memory speed.
-        if chunk.iter().fold(0, |all, byte| all | byte) != 0 {
-            return chunk.iter().position(|&byte| byte != 0).map(|at| i * CHUNK + at);
-        }
-    }
-    None
 }

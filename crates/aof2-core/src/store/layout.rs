@@ -12,6 +12,8 @@ use crate::format::{
 };
 use crate::io::{EntryKind, File, OpenMode, Storage};
 
+const SEGMENTS_DIR: &str = "segments";
+
 /// Where a log keeps what.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -44,7 +46,7 @@ impl Layout {
 
     /// Active and sealed segments.
     pub fn segments_dir(&self) -> PathBuf {
-        self.root.join("segments")
+        self.root.join(SEGMENTS_DIR)
     }
 
     /// Sealed segments that retention set aside.
@@ -119,7 +121,7 @@ impl Layout {
 
     /// Path of a segment.
     pub fn segment_path(&self, name: &SegmentFileName) -> PathBuf {
-        self.segments_dir().join(name.to_string())
+        self.root.join(format!("{SEGMENTS_DIR}/{name}"))
     }
 
     /// Creates what is missing and makes it durable, up to the first ancestor that

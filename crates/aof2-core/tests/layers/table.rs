@@ -16,6 +16,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("prometheus", &[]),
     ("object", &["error", "format", "format::manifest", "io", "object::s3"]),
     ("object::s3", &["error", "format", "object"]),
+    ("object::sim", &["format", "object"]),
     ("sync", &["format", "planted"]),
     ("segment", &["error", "format", "io", "planted"]),
     ("segment::artifact", &["error", "format", "io", "planted", "segment"]),

@@ -99,6 +99,11 @@ impl Layout {
         self.cold_dir().join(COLD_WRITER_NAME)
     }
 
+    /// Who else reads the log's segments.
+    pub fn holds_dir(&self) -> PathBuf {
+        self.root.join("holds")
+    }
+
     /// Segments that stay in the hot tier.
     pub fn pins_file(&self) -> PathBuf {
         self.root.join(PINS_NAME)

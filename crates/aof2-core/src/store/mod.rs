@@ -17,6 +17,7 @@ pub(crate) mod identity;
 mod info;
 pub(crate) mod kept_index;
 mod layout;
+mod lineage;
 mod listing;
 mod local;
 mod pins;
@@ -44,6 +45,11 @@ pub(crate) use identity::{directory_name, draw_id, recorded_id};
 pub use info::{SealedInfo, SegmentInfo};
 pub use layout::{Layout, SegmentListing};
 pub(crate) use layout::{create_anew, temporary_of};
+pub(crate) use lineage::{
+    Holds, HoldsLock, Inherited, ListedHolds, ORIGINS_DIR, dropped_dir, find_log, holds_log,
+    load_lineage, locate, normal, recorded_lineage, relative_path, remove_other_lineages,
+    store_lineage, walk_logs,
+};
 pub(crate) use listing::{Listing, SegmentNames};
 pub(crate) use placing::{missing_entry, sealed_entries};
 pub(crate) use publish::{

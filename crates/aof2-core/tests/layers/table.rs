@@ -40,7 +40,8 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ]),
     ("store", &[
         "error", "format", "format::manifest", "io", "manifest", "planted", "segment",
-        "store::cold", "store::steps", "store::transitions", "store::windows", "sync",
+        "store::cold", "store::lineage", "store::steps", "store::transitions", "store::windows",
+        "sync",
     ]),
     ("store::windows", &["error", "format", "io", "segment", "store"]),
     ("store::transitions", &[
@@ -50,6 +51,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "bucket", "error", "format", "format::manifest", "io", "manifest", "object", "planted",
         "segment", "store",
     ]),
+    ("store::lineage", &["error", "format", "io", "planted", "segment", "store", "store::cold"]),
     ("store::steps", &[
         "bucket", "error", "format", "format::manifest", "io", "manifest", "planted", "segment",
         "store", "store::transitions",
@@ -58,6 +60,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "bucket", "error", "format", "io", "object", "read::cursor", "segment", "store", "sync",
     ]),
     ("read::cursor", &["error", "format", "read", "segment", "store", "sync"]),
+    ("fork", &["error", "format", "io", "planted", "read", "segment", "store"]),
     ("write", &[
         "error", "format", "io", "manifest", "planted", "prometheus", "read", "segment",
         "store", "sync",
@@ -99,6 +102,12 @@ pub const CIRCLES: &[(&str, &str, &[&str], &str)] = &[
         "store::cold",
         &["identity.rs", "kept_index.rs", "state.rs", "survey.rs"],
         "an open log has its bucket, and copies are found there",
+    ),
+    (
+        "store",
+        "store::lineage",
+        &["apply.rs", "state.rs", "survey.rs"],
+        "a fork has segments of its parent, and forks hold segments",
     ),
     ("store", "store::steps", &["apply.rs"], "apply calls the step of each change"),
     ("store", "store::transitions", &["state.rs"], "an open log has its manifest"),

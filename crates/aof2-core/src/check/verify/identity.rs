@@ -8,7 +8,7 @@ use crate::format::{
     STREAM_IDENTITY_LEN_MAX, SegmentFormat, StreamIdentity, WATERMARK_HEADER_LEN, WatermarkHeader,
 };
 use crate::io::{OpenMode, Storage};
-use crate::store::{Layout, draw_id, recorded_id};
+use crate::store::{Layout, draw_id, recorded_id, recorded_lineage};
 use crate::write::AofConfig;
 
 /// The beginning of a file; `None` if there is none.
@@ -74,6 +74,7 @@ pub(super) fn find_identity(
         name: AofConfig::new(layout.root()).stream_name(),
         format: oldest.map_or(SegmentFormat::Full, |e| e.format),
         created_at_ns: oldest.map_or(0, |e| e.name.created_at_ns),
+        lineage: recorded_lineage(storage, layout)?.map(|lineage| lineage.checksum()),
     })
 }
 

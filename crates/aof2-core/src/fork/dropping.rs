@@ -1,0 +1,93 @@
+//! Dropping logs.
+
+use std::path::{Path, PathBuf};
+
+use super::make::create_dirs;
+use super::sweep;
+use crate::error::{AofError, Result};
+use crate::format::{Hold, HolderKind, Lineage, StreamIdentity};
+use crate::io::{LockError, LockGuard, Storage};
+use crate::store::{Holds, Layout, dropped_dir, load_lineage, locate};
+
+/// A log that is to be dropped: nobody writes it.
+pub(super) struct Doomed<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) root: &'a Path,
+    pub(super) dir: &'a Path,
+    pub(super) identity: &'a StreamIdentity,
+}
+
+/// The right to write a log.
+pub(super) fn lock_writer(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = Layout::new(dir).lock_file();
+    storage.lock(&path).map_err(|e| match e {
+        LockError::Held { pid } => AofError::Locked { path: dir.to_owned(), pid },
+        LockError::Io(e) => AofError::io("lock", &path)(e),
+    })
+}
+
+/// Where a fork's ancestors are, of those that can be found.
+pub(super) fn origin_dirs(
+    storage: &dyn Storage,
+    dir: &Path,
+    lineage: Option<&Lineage>,
+) -> Result<Vec<PathBuf>> {
+    let Some(lineage) = lineage else { return Ok(Vec::new()) };
+    let dirs = lineage.origins.iter().map(|origin| locate(storage, dir, lineage, origin));
+    dirs.filter_map(Result::transpose).collect()
+}
+
+impl Doomed<'_> {
+    /// Drops the log. Its name is free, and what forks and snapshots read of it stays. With
+    /// `if_unheld` it is dropped only if there are none.
+    pub(super) fn drop_log(&self, if_unheld: bool, now_ms: u64) -> Result<Vec<String>> {
+        let Self { storage, root, dir, identity } = *self;
+        let _writer = lock_writer(storage, dir)?;
+        let layout = Layout::new(dir);
+        let lineage = load_lineage(storage, &layout, identity)?;
+        let origins = origin_dirs(storage, dir, lineage.as_ref())?;
+        let holds = Holds::of(storage, &layout);
+        let lock = holds.lock()?;
+        let holders = holds.list()?.holders(now_ms);
+        if if_unheld && !holders.is_empty() {
+            return Err(AofError::Held { path: dir.to_owned(), holders });
+        }
+        let to = dropped_dir(root, identity.stream_id);
+        let (from_parent, to_parent) = (dir.parent().unwrap_or(root), to.parent().unwrap_or(root));
+        create_dirs(storage, to_parent)?;
+        storage.rename(dir, &to).map_err(AofError::io("drop", dir))?;
+        for parent in [to_parent, from_parent] {
+            storage.sync_dir(parent).map_err(AofError::io("sync directory", parent))?;
+        }
+        drop(lock);
+        // From here on it is dropped, and whoever sweeps goes on.
+        release(storage, &origins, identity)?;
+        sweep::clean_dropped(storage, &to, now_ms)?;
+        for origin in origins {
+            if is_dropped(root, &origin) {
+                sweep::clean_dropped(storage, &origin, now_ms)?;
+            }
+        }
+        Ok(holders)
+    }
+}
+
+/// Whether a directory is one of a dropped log.
+pub(super) fn is_dropped(root: &Path, dir: &Path) -> bool {
+    dir.parent() == Some(&root.join(crate::store::ORIGINS_DIR))
+}
+
+/// Takes away what a fork holds of others.
+pub(super) fn release(
+    storage: &dyn Storage,
+    origins: &[PathBuf],
+    identity: &StreamIdentity,
+) -> Result<()> {
+    for origin in origins {
+        let layout = Layout::new(origin);
+        let holds = Holds::of(storage, &layout);
+        let _lock = holds.lock()?;
+        holds.release(&Hold::file_name_of(HolderKind::Fork, identity.stream_id, ""))?;
+    }
+    Ok(())
+}

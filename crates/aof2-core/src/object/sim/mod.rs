@@ -1,6 +1,6 @@
 //! A model of a bucket, which fails on demand.
 //!
-//! [`SimBucket`] is an [`ObjectStore`] in memory. It is another machine than the
+//! [`SimBucket`] is an [`ObjectStore`](super::ObjectStore) in memory. It is another machine than the
 //! one that loses power: what a request did stays. A request can fail before it is
 //! carried out or after, hang, come back damaged, or be acknowledged and forgotten
 //! ([`BucketFault`]); and the machine that asks can lose power at a request

@@ -18,8 +18,8 @@ use super::shared::Parent;
 use super::sweep::clean_dropped;
 use crate::error::{AofError, Result};
 use crate::format::{
-    Crc64, FOOTER_PARTIAL, FOOTER_SEALED, RecordMeta, SEGMENT_HEADER_LEN, SegmentFooter,
-    SegmentFormat, StreamIdentity,
+    Crc64, FOOTER_PARTIAL, FOOTER_SEALED, Hold, HolderKind, RecordMeta, SEGMENT_HEADER_LEN,
+    SegmentFooter, SegmentFormat, StreamIdentity,
 };
 use crate::io::{Clock, File, Storage};
 use crate::read::{Cursor, Segments, Start, Visibility};
@@ -42,7 +42,8 @@ pub(super) fn detach(fork: &Parent<'_>, root: &Path, clock: &dyn Clock) -> Resul
     let identity = StreamIdentity { lineage: None, ..fork.identity.clone() };
     layout.store_identity(storage, &identity)?;
     remove_other_lineages(storage, &layout, None)?;
-    release(storage, &origins, &identity)?;
+    let hold = Hold::file_name_of(HolderKind::Fork, identity.stream_id, "");
+    release(storage, &origins, &[hold])?;
     for origin in origins.iter().filter(|origin| is_dropped(root, origin)) {
         clean_dropped(storage, origin, clock.now_ns() / 1_000_000)?;
     }
@@ -86,9 +87,8 @@ fn copy_all(fork: &Parent<'_>, layout: &Layout, until: u64, now_ns: u64) -> Resu
         copy.put(place.position, &meta, payload.unwrap_or_default())?;
         count += 1;
     }
-    match writing {
-        Some(copy) => copy.finish(until, now_ns)?,
-        None => {}
+    if let Some(copy) = writing {
+        copy.finish(until, now_ns)?;
     }
     Ok(count)
 }

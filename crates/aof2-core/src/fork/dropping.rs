@@ -48,7 +48,8 @@ impl Doomed<'_> {
         let origins = origin_dirs(storage, dir, lineage.as_ref())?;
         let holds = Holds::of(storage, &layout);
         let lock = holds.lock()?;
-        let holders = holds.list()?.holders(now_ms);
+        let listed = holds.list()?;
+        let holders = listed.holders(now_ms);
         if if_unheld && !holders.is_empty() {
             return Err(AofError::Held { path: dir.to_owned(), holders });
         }
@@ -61,7 +62,13 @@ impl Doomed<'_> {
         }
         drop(lock);
         // From here on it is dropped, and whoever sweeps goes on.
-        release(storage, &origins, identity)?;
+        let own = |hold: &&Hold| hold.holder == identity.stream_id;
+        let snapshots: Vec<String> = listed.holds.iter().filter(own).map(Hold::file_name).collect();
+        let file_name = Hold::file_name_of(HolderKind::Fork, identity.stream_id, "");
+        release(storage, &origins, &[&snapshots[..], &[file_name]].concat())?;
+        // Nobody can name its snapshots any more.
+        release(storage, std::slice::from_ref(&to), &snapshots)?;
+        let holders = Holds::of(storage, &Layout::new(&to)).list()?.holders(now_ms);
         sweep::clean_dropped(storage, &to, now_ms)?;
         for origin in origins {
             if is_dropped(root, &origin) {
@@ -77,17 +84,19 @@ pub(super) fn is_dropped(root: &Path, dir: &Path) -> bool {
     dir.parent() == Some(&root.join(crate::store::ORIGINS_DIR))
 }
 
-/// Takes away what a fork holds of others.
+/// Takes holds away that these logs have.
 pub(super) fn release(
     storage: &dyn Storage,
-    origins: &[PathBuf],
-    identity: &StreamIdentity,
+    logs: &[PathBuf],
+    file_names: &[String],
 ) -> Result<()> {
-    for origin in origins {
-        let layout = Layout::new(origin);
+    for log in logs {
+        let layout = Layout::new(log);
         let holds = Holds::of(storage, &layout);
         let _lock = holds.lock()?;
-        holds.release(&Hold::file_name_of(HolderKind::Fork, identity.stream_id, ""))?;
+        for file_name in file_names {
+            holds.release(file_name)?;
+        }
     }
     Ok(())
 }

@@ -6,14 +6,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::dropping::lock_writer;
+use super::dropping::{is_dropped, lock_writer};
 use super::make::TEMPORARY_PREFIX;
 use crate::error::{AofError, Result};
 use crate::format::{Hold, HolderKind, SegmentId};
 use crate::io::{EntryKind, Storage};
 use crate::store::{
-    Holds, Layout, ListedHolds, Listing, ORIGINS_DIR, dropped_dir, find_log, holds_log, normal,
-    walk_logs,
+    Holds, Layout, ListedHolds, Listing, ORIGINS_DIR, dropped_dir, find_log, holds_log,
+    load_lineage, normal, walk_logs,
 };
 
 /// What was taken away.
@@ -133,26 +133,25 @@ fn verdict(
     }
     let is_own = hold.kind == HolderKind::Snapshot && hold.holder == hold.origin;
     if is_own {
-        return Ok(Verdict::Keep);
+        // Nobody can name a snapshot of a dropped log.
+        return Ok(if is_dropped(root, dir) { Verdict::Release } else { Verdict::Keep });
     }
     let was = normal(&dir.join(&hold.path));
     let found = match holds_log(storage, &was, hold.holder)? {
         true => Some(was),
         false => find_log(storage, root, hold.holder)?,
     };
-    let dropped = dropped_dir(root, hold.holder);
-    let is_dropped = holds_log(storage, &dropped, hold.holder)?;
     let exists = match (hold.kind, found) {
-        (HolderKind::Fork, Some(_)) => Some(true),
-        (HolderKind::Fork, None) => is_dropped.then_some(false),
-        (HolderKind::Snapshot, found) => match found.or(is_dropped.then_some(dropped)) {
-            Some(of) => {
-                let layout = Layout::new(of);
-                let own = Holds::of(storage, &layout);
-                Some(own.find(HolderKind::Snapshot, hold.holder, &hold.name)?.is_some())
-            }
-            None => None,
-        },
+        (_, None) => {
+            let dropped = dropped_dir(root, hold.holder);
+            holds_log(storage, &dropped, hold.holder)?.then_some(false)
+        }
+        (HolderKind::Fork, Some(of)) => Some(inherits(storage, &of, hold)?),
+        (HolderKind::Snapshot, Some(of)) => {
+            let layout = Layout::new(of);
+            let own = Holds::of(storage, &layout);
+            Some(own.find(HolderKind::Snapshot, hold.holder, &hold.name)?.is_some())
+        }
     };
     Ok(match exists {
         Some(true) if hold.is_pending => Verdict::Confirm,
@@ -161,6 +160,15 @@ fn verdict(
         None if hold.is_pending => Verdict::Release,
         None => Verdict::Keep,
     })
+}
+
+/// Whether a log still has what it is held for. A fork that was detached, or gave it up, may
+/// have been cut off before it took its hold away.
+fn inherits(storage: &dyn Storage, dir: &Path, hold: &Hold) -> Result<bool> {
+    let layout = Layout::new(dir);
+    let Some(identity) = layout.load_identity(storage)? else { return Ok(true) };
+    let lineage = load_lineage(storage, &layout, &identity)?;
+    Ok(lineage.is_some_and(|l| l.origins.iter().any(|origin| origin.origin == hold.origin)))
 }
 
 /// Removes what nobody reads of a dropped log: all of it, once nothing is held.

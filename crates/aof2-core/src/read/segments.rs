@@ -11,53 +11,80 @@ use crate::store::{Inherited, SegmentEntry, SegmentTable};
 /// Lookups over both. Those that need an inherited segment may have to look for it, which
 /// may fail.
 pub(crate) struct Segments<'a> {
-    own: &'a SegmentTable,
+    source: &'a dyn Source,
     inherited: Option<Arc<Inherited>>,
 }
 
 impl<'a> Segments<'a> {
     pub(crate) fn of(source: &'a dyn Source) -> Self {
         let inherited = source.inherited().filter(|inherited| !inherited.is_empty());
-        Self { own: source.table(), inherited }
+        Self { source, inherited }
     }
 
-    fn holding(&self, segment_index: u32) -> Option<&Inherited> {
-        self.inherited.as_deref().filter(|inherited| inherited.has(segment_index))
+    /// Looks in what is inherited if that has what is looked for, and in the log's own
+    /// segments otherwise.
+    fn look<T>(
+        &self,
+        has: impl Fn(&Inherited) -> bool,
+        in_inherited: impl Fn(&[Arc<SegmentEntry>]) -> T,
+        in_own: impl Fn(&SegmentTable) -> T,
+    ) -> Result<T> {
+        let holding = |of: &Self| of.inherited.clone().filter(|inherited| has(inherited));
+        let Some(inherited) = holding(self) else { return Ok(in_own(self.source.table())) };
+        if let Some(entries) = inherited.current_entries()? {
+            return Ok(in_inherited(&entries));
+        }
+        self.source.refresh()?;
+        match holding(&Self::of(self.source)) {
+            Some(inherited) => Ok(in_inherited(&inherited.entries()?)),
+            None => Ok(in_own(self.source.table())),
+        }
     }
 
     pub(crate) fn find(&self, segment_index: u32) -> Result<Option<Arc<SegmentEntry>>> {
-        let Some(inherited) = self.holding(segment_index) else {
-            return Ok(self.own.find(segment_index));
-        };
-        let entries = inherited.entries()?;
-        let at = entries.binary_search_by_key(&segment_index, |e| e.meta.segment_id.as_u32());
-        Ok(at.ok().and_then(|at| entries.get(at)).cloned())
+        self.look(
+            |inherited| inherited.has(segment_index),
+            |entries| {
+                let index = |e: &Arc<SegmentEntry>| e.meta.segment_id.as_u32();
+                let at = entries.binary_search_by_key(&segment_index, index);
+                at.ok().and_then(|at| entries.get(at)).cloned()
+            },
+            |own| own.find(segment_index),
+        )
     }
 
     /// First one whose number is larger.
     pub(crate) fn after(&self, segment_index: u32) -> Result<Option<Arc<SegmentEntry>>> {
-        let Some(inherited) = self.holding(segment_index.saturating_add(1)) else {
-            return Ok(self.own.after(segment_index));
-        };
-        let entries = inherited.entries()?;
-        let at = entries.partition_point(|e| e.meta.segment_id.as_u32() <= segment_index);
-        Ok(entries.get(at).cloned().or_else(|| self.own.first()))
+        self.look(
+            |inherited| inherited.has(segment_index.saturating_add(1)),
+            |entries| {
+                let at = entries.partition_point(|e| e.meta.segment_id.as_u32() <= segment_index);
+                entries.get(at).cloned().or_else(|| self.source.table().first())
+            },
+            |own| own.after(segment_index),
+        )
     }
 
     /// The last one that starts at or before this logical offset.
     pub(crate) fn find_offset(&self, offset: u64) -> Result<Option<Arc<SegmentEntry>>> {
-        let inherited = self.inherited.as_deref().filter(|inherited| inherited.has_offset(offset));
-        let Some(inherited) = inherited else { return Ok(self.own.find_offset(offset)) };
-        let entries = inherited.entries()?;
-        let at = entries.partition_point(|e| e.meta.first_offset <= offset);
-        Ok(at.checked_sub(1).and_then(|at| entries.get(at)).cloned())
+        self.look(
+            |inherited| inherited.has_offset(offset),
+            |entries| {
+                let at = entries.partition_point(|e| e.meta.first_offset <= offset);
+                at.checked_sub(1).and_then(|at| entries.get(at)).cloned()
+            },
+            |own| own.find_offset(offset),
+        )
     }
 
     /// Number and first logical offset of the first one. Nothing is looked for.
     pub(crate) fn first(&self) -> Option<(SegmentId, u64)> {
         match &self.inherited {
             Some(inherited) => Some(inherited.lineage().first()),
-            None => self.own.first().map(|e| (e.meta.segment_id, e.meta.first_offset)),
+            None => {
+                let first = self.source.table().first();
+                first.map(|e| (e.meta.segment_id, e.meta.first_offset))
+            }
         }
     }
 
@@ -65,22 +92,26 @@ impl<'a> Segments<'a> {
     pub(crate) fn earliest(&self) -> u64 {
         match &self.inherited {
             Some(inherited) => inherited.lineage().first().1,
-            None => self.own.earliest(),
+            None => self.source.table().earliest(),
         }
     }
 
     pub(crate) fn last(&self) -> Result<Option<Arc<SegmentEntry>>> {
-        match (self.own.last(), &self.inherited) {
-            (None, Some(inherited)) => Ok(inherited.entries()?.last().cloned()),
-            (last, _) => Ok(last),
+        match self.source.table().last() {
+            Some(last) => Ok(Some(last)),
+            None => self.look(|_| true, |entries| entries.last().cloned(), |own| own.last()),
         }
     }
 
     /// All of them, oldest first.
     pub(crate) fn all(&self) -> Result<Vec<Arc<SegmentEntry>>> {
-        let Some(inherited) = &self.inherited else { return Ok(self.own.snapshot()) };
-        let mut all = inherited.entries()?.to_vec();
-        all.extend(self.own.snapshot());
-        Ok(all)
+        self.look(
+            |_| true,
+            |entries| {
+                let own = self.source.table().snapshot();
+                entries.iter().cloned().chain(own).collect()
+            },
+            |own| own.snapshot(),
+        )
     }
 }

@@ -343,6 +343,12 @@ impl Store {
         Ok(listed.holders_of(segment_id, self.now_ms()))
     }
 
+    /// Logical offset of the log's last snapshot, as the disk says now.
+    pub(crate) fn last_snapshot(&self) -> Result<Option<u64>> {
+        let listed = Holds::of(self.storage(), self.layout()).list()?;
+        Ok(listed.last_place_of(self.stream_id(), self.now_ms()))
+    }
+
     fn check_not_held(&self, segment_id: SegmentId) -> Result<()> {
         let holders = self.holders_of(segment_id)?;
         match holders.is_empty() {

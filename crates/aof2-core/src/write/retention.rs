@@ -223,7 +223,12 @@ impl Stream {
         let oldest_kept = now_ms.saturating_sub(policy.max_age_ms.unwrap_or(now_ms));
         // The time of the newest is known, and the others are not newer.
         let too_old = policy.max_age_ms.is_some() && lineage.start.timestamp_ms < oldest_kept;
+        // A snapshot of this log has what was before it, too.
+        let snapshot_at = self.store.last_snapshot()?;
         let may_go = |origin: &&Inheritance| {
+            if snapshot_at.is_some_and(|at| at > origin.first_offset) {
+                return false;
+            }
             let passed = policy.before_offset.is_some_and(|before| origin.end_offset <= before);
             let is_last = origin.end_offset == lineage.start.offset;
             (too_many || too_old || passed) && (has_own || !is_last)

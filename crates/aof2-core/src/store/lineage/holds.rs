@@ -51,6 +51,14 @@ impl ListedHolds {
         known.chain(self.unreadable.iter().map(|path| path.display().to_string())).collect()
     }
 
+    /// Logical offset of the last snapshot that this log has of itself.
+    pub(crate) fn last_place_of(&self, log: StreamId, now_ms: u64) -> Option<u64> {
+        let is_own = |hold: &&Hold| {
+            hold.kind == HolderKind::Snapshot && hold.holder == log && !is_expired(hold, now_ms)
+        };
+        self.holds.iter().filter(is_own).map(|hold| hold.end_offset).max()
+    }
+
     /// The first logical offset behind all that was durable when it was held, which no
     /// clock takes back.
     pub(crate) fn durable_end(&self) -> u64 {

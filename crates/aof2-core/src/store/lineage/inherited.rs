@@ -25,7 +25,21 @@ use crate::store::listing::Listing;
 use crate::store::placing::sealed_entries;
 use crate::store::survey::Look;
 
-type Entries = Arc<Vec<Arc<SegmentEntry>>>;
+/// What was found, oldest first.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    entries: Vec<Arc<SegmentEntry>>,
+    /// Whether something could not be found.
+    is_lost: bool,
+}
+
+impl std::ops::Deref for Entries {
+    type Target = [Arc<SegmentEntry>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
 
 /// What a fork inherits.
 #[derive(Debug)]
@@ -35,9 +49,9 @@ pub(crate) struct Inherited {
     dir: PathBuf,
     lineage: Lineage,
     /// The entries, oldest first, once somebody needed them.
-    entries: RwLock<Option<Entries>>,
+    entries: RwLock<Option<Arc<Entries>>>,
     /// What was known before somebody looked for changes.
-    known: Mutex<Option<Entries>>,
+    known: Mutex<Option<Arc<Entries>>>,
 }
 
 impl Inherited {
@@ -72,8 +86,24 @@ impl Inherited {
         !self.is_empty() && offset < self.lineage.start.offset
     }
 
-    /// The entries, oldest first.
-    pub(crate) fn entries(&self) -> Result<Entries> {
+    /// The entries, oldest first; `None` if an origin is not to be found because the fork no
+    /// longer inherits from it: then whoever reads the fork has to look at it again.
+    pub(crate) fn current_entries(&self) -> Result<Option<Arc<Entries>>> {
+        let entries = self.entries()?;
+        match entries.is_lost && self.is_outdated()? {
+            true => Ok(None),
+            false => Ok(Some(entries)),
+        }
+    }
+
+    /// Whether the fork was detached meanwhile, or gave up what it inherited.
+    fn is_outdated(&self) -> Result<bool> {
+        let identity = Layout::new(&self.dir).load_identity(&*self.storage)?;
+        Ok(identity.is_some_and(|identity| identity.lineage != Some(self.lineage.checksum())))
+    }
+
+    /// The entries, oldest first. What cannot be found is damaged.
+    pub(crate) fn entries(&self) -> Result<Arc<Entries>> {
         if let Some(entries) = &*self.entries.read() {
             return Ok(Arc::clone(entries));
         }
@@ -82,8 +112,10 @@ impl Inherited {
         if let Some(entries) = &*self.entries.read() {
             return Ok(Arc::clone(entries));
         }
-        let before = known.as_ref().map_or(&[][..], |entries| entries.as_slice());
-        let entries: Entries = Arc::new(self.load(before)?);
+        let before = known.as_ref().map_or(&[][..], |known| known);
+        let entries = self.load(before)?;
+        let is_lost = entries.iter().any(|entry| entry.damage.is_some());
+        let entries = Arc::new(Entries { entries, is_lost });
         *known = None;
         *self.entries.write() = Some(Arc::clone(&entries));
         Ok(entries)

@@ -378,8 +378,14 @@ impl AofError {
     }
 
     pub(crate) fn is_file_gone(&self) -> bool {
-        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
-        self.io_source().is_some_and(|e| matches!(e.kind(), NotFound | StaleNetworkFileHandle))
+        let is_stale = |e: &io::Error| e.kind() == io::ErrorKind::StaleNetworkFileHandle;
+        self.is_not_found() || self.io_source().is_some_and(is_stale)
+    }
+
+    /// Whether there is no file of that name. Not so a stale handle: another file may have
+    /// the name by now.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.io_source().is_some_and(|e| e.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether the disk is full: nothing is lost, appends work again once there is

@@ -1,16 +1,16 @@
 //! Directories and files of a log.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::address::refuse_address;
-use super::files::{create_anew, temporary_of};
 use crate::error::{AofError, Result};
 use crate::format::{
     COLD_LOCATION_NAME, COLD_WRITER_NAME, ColdTailName, FormatError, LastClaim, PINS_NAME,
     STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity, WRITER_CLAIM_LEN_MAX,
     WarmFileName,
 };
-use crate::io::{EntryKind, OpenMode, Storage};
+use crate::io::{EntryKind, File, OpenMode, Storage};
 
 const SEGMENTS_DIR: &str = "segments";
 
@@ -281,4 +281,19 @@ impl Layout {
         let dir = path.parent().unwrap_or(&self.root);
         storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
     }
+}
+
+/// The name under which a file is written until it is complete.
+pub(crate) fn temporary_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
+/// Creates a file, replacing one that a crash left.
+pub(crate) fn create_anew(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn File>> {
+    if storage.exists(path).map_err(AofError::io("look for", path))? {
+        storage.remove(path).map_err(AofError::io("remove", path))?;
+    }
+    storage.create_new(path).map_err(AofError::io("create", path))
 }

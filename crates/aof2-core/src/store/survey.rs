@@ -89,7 +89,7 @@ impl Look<'_> {
             (Some(found), None) => Ok(Some(found)),
             // Evicted, perhaps since it was listed.
             (None, Some(Ok(copies))) => Ok(Found::of_compressed(path_of, copies)),
-            (None, Some(Err(error))) if is_not_found(&error) => Ok(None),
+            (None, Some(Err(error))) if error.is_not_found() => Ok(None),
             (None, Some(Err(error))) if names.hot.is_empty() && is_damage(&error) => {
                 let path = names.compressed_path(self.layout);
                 Ok(Some(Found::of_damaged(names.segment_id, path, &error)))
@@ -107,7 +107,7 @@ impl Look<'_> {
             let path = self.layout.segment_path(name);
             let found = match Found::load(self.storage, *name, path, self.format) {
                 // Removed by retention or a closing writer since it was listed.
-                Err(error) if is_not_found(&error) => continue,
+                Err(error) if error.is_not_found() => continue,
                 found => found?,
             };
             if names.hot.len() > 1 && found.is_blank() {
@@ -151,10 +151,6 @@ impl Look<'_> {
             (Err(error), _) | (_, Err(error)) => Err(error),
         }
     }
-}
-
-fn is_not_found(error: &AofError) -> bool {
-    error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The stream's identity and its segment files, oldest first.

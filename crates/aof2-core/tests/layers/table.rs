@@ -65,7 +65,9 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "error", "format", "io", "manifest", "planted", "prometheus", "read", "segment",
         "store", "sync",
     ]),
-    ("check::verify", &["bucket", "error", "format", "io", "segment", "store", "sync", "write"]),
+    ("check::verify", &[
+        "bucket", "error", "format", "io", "read", "segment", "store", "sync", "write",
+    ]),
     ("check::scrub", &[
         "bucket", "error", "format", "io", "manifest", "object", "read", "segment", "store",
         "write",

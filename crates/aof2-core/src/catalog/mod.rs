@@ -12,12 +12,16 @@
 
 mod api;
 mod apply;
+mod at;
 mod backend;
+mod chain;
 mod checkpoint;
+mod columns;
 mod config;
 mod core;
 mod cursors;
 mod database;
+mod diff;
 mod engine;
 mod feed;
 mod guard;
@@ -33,6 +37,7 @@ mod records;
 mod recover;
 mod replay;
 mod retain;
+mod rows;
 mod state;
 mod tables;
 mod trim;
@@ -45,7 +50,11 @@ mod writer;
 mod tests;
 
 pub use api::{CheckpointSpec, ForkSpec, JobSpec, ObjectSpec, SnapshotSpec};
+pub use at::view_at;
+pub use chain::OperationLogReport;
+pub use columns::{Column, ColumnKind};
 pub use config::CatalogConfig;
+pub use diff::RowChange;
 pub use engine::Request;
 pub use feed::{Audit, Feed};
 pub use guard::{Committed, Guard};
@@ -69,5 +78,5 @@ pub use view::View;
 pub use crate::format::operation::{
     ChunkCompression, ChunkFields, ChunkMutation, ChunkResidency, DbKind, DbStatus, DeltaFields,
     JobKind, JobOutcome, ObjectName, Operation, OperationBatch, OperationBody, OperationId, Phase,
-    Policy, RemoteObject, SegmentRef, Variant,
+    Policy, RemoteObject, SegmentRef, Value, Variant,
 };

@@ -1,6 +1,8 @@
 //! Whether the operation log is one history: every batch can be read, is in its place and
 //! follows from the one before.
 
+use std::ops::Range;
+
 use super::open::Catalog;
 use super::reader::CatalogReader;
 use super::recover::OperationLog;
@@ -26,6 +28,26 @@ impl Catalog {
         self.view()?; // open, and in the process that opened it
         verify(&self.shared.core.log, &self.shared.core.layout.log())
     }
+}
+
+impl Catalog {
+    /// The batches that the operation log has.
+    pub fn generations(&self) -> Result<Range<u64>> {
+        self.view()?; // open, and in the process that opened it
+        generations(&self.shared.core.log)
+    }
+}
+
+impl CatalogReader {
+    /// The batches that the operation log has, those after the last refresh included.
+    pub fn generations(&self) -> Result<Range<u64>> {
+        generations(self.log())
+    }
+}
+
+fn generations(log: &dyn OperationLog) -> Result<Range<u64>> {
+    let (earliest, end) = log.extent()?;
+    Ok(earliest..end)
 }
 
 impl CatalogReader {

@@ -6,7 +6,7 @@ use super::records::{
     RefcountRecord, Row, SnapshotRecord, WalChunkPointer, WalState,
 };
 use super::state::{ReadTables, decode, refused};
-use super::tables::{self, Table};
+use super::tables::{self, Key, Table};
 use super::view::{View, object_of};
 use crate::error::{AofError, Result};
 use crate::format::CursorFile;
@@ -38,6 +38,58 @@ impl View {
     ) -> Result<()> {
         self.walk(table, &[], &mut |key, value| visit(row_values(table, key, value)?))
     }
+
+    /// Rows whose keys begin with these numbers, in order: one row, if they are the whole key.
+    /// `Refused` for a table whose keys are no numbers.
+    ///
+    /// ```
+    /// use aof2_core::catalog::{DbKind, Table};
+    /// use aof2_core::{Catalog, CatalogConfig};
+    /// # let dir = tempfile::tempdir()?;
+    /// let catalog = Catalog::open(CatalogConfig::new(dir.path()))?;
+    /// let db_id = catalog.register_db("app", DbKind::Pages, 0)?.wait()?.value;
+    /// let rows = catalog.view()?.rows_with_key(Table::Db, &[u64::from(db_id)])?;
+    /// assert_eq!(rows.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rows_with_key(&self, table: Table, numbers: &[u64]) -> Result<Vec<Vec<Value>>> {
+        let Some(prefix) = key_of(table, numbers)? else { return Ok(Vec::new()) };
+        let mut rows = Vec::new();
+        self.walk(table, &prefix, &mut |key, value| {
+            rows.push(row_values(table, key, value)?);
+            Ok(true)
+        })?;
+        Ok(rows)
+    }
+}
+
+/// The beginning of a key; `None` if a number is too large for any key.
+fn key_of(table: Table, numbers: &[u64]) -> Result<Option<Key>> {
+    let lens: &[usize] = match table {
+        Table::JobQueue => &[8],
+        Table::Intents => &[8, 4],
+        Table::WalState | Table::JobPendingIndex => &[4, 2],
+        Table::DbNames | Table::Counters => &[],
+        Table::Db | Table::RemoteNamespace | Table::Migrations => &[4],
+        Table::GenerationWatermarks => &[4],
+        Table::ChunkCatalog | Table::SnapshotIndex | Table::Metrics => &[4, 4],
+        Table::ChunkDeltaIndex | Table::WalManifest => &[4, 4, 4],
+        Table::GcRefcounts => &[4, 4, 4, 4],
+    };
+    if numbers.len() > lens.len() {
+        let (name, count) = (table.name(), lens.len());
+        return Err(refused(format!("keys of table {name} have {count} numbers")));
+    }
+    let mut key = Key::new();
+    for (number, len) in numbers.iter().zip(lens) {
+        let bytes = number.to_be_bytes();
+        let (high, low) = bytes.split_at(bytes.len() - len);
+        if high.iter().any(|byte| *byte != 0) {
+            return Ok(None);
+        }
+        key.extend_from_slice(low);
+    }
+    Ok(Some(key))
 }
 
 fn number(value: impl Into<u64>) -> Value {

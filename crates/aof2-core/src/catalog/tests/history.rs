@@ -181,3 +181,33 @@ fn an_operation_log_is_one_history_from_its_first_batch_or_from_where_it_was_tri
     assert!(trimmed.earliest_generation > 0, "{trimmed:?}");
     assert_eq!(trimmed.next_generation, engine.applied.generation.unwrap() + 1);
 }
+
+#[test]
+fn a_key_finds_its_rows_and_no_others() {
+    let (_sim, engine) = lived(5, 60);
+    let view = engine.core.tables.view().unwrap();
+    let number = |value: &Value| match value {
+        Value::Number(number) => *number,
+        other => panic!("{other:?} is no number"),
+    };
+    for (table, len) in [
+        (Table::Db, 1),
+        (Table::ChunkCatalog, 2),
+        (Table::SnapshotIndex, 2),
+        (Table::WalState, 2),
+        (Table::JobQueue, 1),
+        (Table::Metrics, 2),
+    ] {
+        let all = rows(&view, table);
+        assert!(!all.is_empty(), "{}", table.name());
+        for row in &all {
+            let key: Vec<u64> = row[..len].iter().map(number).collect();
+            assert_eq!(view.rows_with_key(table, &key).unwrap(), [row.clone()]);
+            let of_first: Vec<_> = all.iter().filter(|r| r[0] == row[0]).cloned().collect();
+            assert_eq!(view.rows_with_key(table, &key[..1]).unwrap(), of_first);
+        }
+    }
+    assert!(view.rows_with_key(Table::Db, &[1 << 32]).unwrap().is_empty());
+    let wrong = view.rows_with_key(Table::Db, &[1, 2]).unwrap_err();
+    assert!(matches!(wrong, AofError::Refused { .. }), "{wrong:?}");
+}

@@ -13,7 +13,8 @@ process, while a writer may run. `verify` checks every byte, `repair` quarantine
 `Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
 log keeps a budget of segment files and compresses the rest, or archives everything in an
 object store: `open` reads it there, `verify` and `scrub` check it there, `archived` names
-what is there, `restore` brings it back.
+what is there, `restore` brings it back. `Catalog` holds what was decided about the logs of a
+directory; `aof2.catalog` has its values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,15 @@ from aof2._aof2 import (
     AofManager,
     AppendedArrow,
     ArrowScan,
+    Catalog,
+    CatalogFeed,
+    CatalogOperations,
+    CatalogReader,
+    CatalogTable,
+    CatalogView,
     Follow,
+    Pending,
+    ReadableCatalog,
     ReadableLog,
     Reader,
     Record,
@@ -46,19 +55,25 @@ from aof2._errors import (
     Corrupt,
     Diverged,
     Error,
+    FeedReset,
     Fenced,
     ForeignFile,
     ForkedHandle,
     InvalidConfig,
     InvalidRecord,
     IoError,
+    JobPending,
     LastCopy,
     Locked,
     NameTaken,
+    NewerVersion,
+    NoSuchDatabase,
+    NoSuchSnapshot,
     NotALog,
     PastEnd,
     Poisoned,
     RecordNotFound,
+    Refused,
     SegmentNotFound,
     Timeout,
     Trimmed,
@@ -105,12 +120,20 @@ from aof2._types import (
 Sequence.register(RecordIds)
 Iterator.register(Scan)
 Iterator.register(Follow)
+Iterator.register(CatalogFeed)
+Iterator.register(CatalogOperations)
 
 __all__ = [
     "Aof",
     "AofManager",
     "AppendedArrow",
     "ArrowScan",
+    "Catalog",
+    "CatalogFeed",
+    "CatalogOperations",
+    "CatalogReader",
+    "CatalogTable",
+    "CatalogView",
     "Closed",
     "ColdError",
     "ColdLocation",
@@ -119,6 +142,7 @@ __all__ = [
     "Diverged",
     "Divergence",
     "Error",
+    "FeedReset",
     "Fenced",
     "Follow",
     "ForeignFile",
@@ -126,6 +150,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidRecord",
     "IoError",
+    "JobPending",
     "KeptSegment",
     "LastCopy",
     "Locked",
@@ -140,18 +165,24 @@ __all__ = [
     "ManifestSnapshot",
     "MissingSegment",
     "NameTaken",
+    "NewerVersion",
+    "NoSuchDatabase",
+    "NoSuchSnapshot",
     "NotALog",
     "PastEnd",
+    "Pending",
     "PendingDelete",
     "PendingUpload",
     "Poisoned",
     "Problem",
+    "ReadableCatalog",
     "ReadableLog",
     "Reader",
     "Record",
     "RecordId",
     "RecordIds",
     "RecordNotFound",
+    "Refused",
     "RepairReport",
     "RestoreProgress",
     "RestoreReport",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime  # noqa: TC003 - sphinx reads the annotations
-from typing import Any, NamedTuple
+from typing import Any
 
 from aof2.catalog.parts import SegmentRef  # noqa: TC001 - sphinx reads the annotations
 
 
-class OperationId(NamedTuple):
+@dataclasses.dataclass(frozen=True, order=True, slots=True)
+class OperationId:
     """An operation: the generation of its batch, and its place in the batch.
 
     >>> from aof2.catalog import OperationId

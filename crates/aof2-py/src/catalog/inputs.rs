@@ -8,7 +8,7 @@ use aof2_core::catalog::{
 };
 use aof2_core::{AofError, SegmentId};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDateTime, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDateTime, PyString};
 
 use super::TYPES;
 use crate::args::{self, Maybe, unsigned, word, wrong_type, wrong_value};
@@ -225,17 +225,15 @@ pub fn mutation(name: &str, given: &Bound<'_, PyAny>) -> PyResult<ChunkMutation>
     }))
 }
 
-/// The id of an operation: a pair, or text such as "12.0".
+/// The id of an operation, also as text such as "12.0".
 pub fn operation_id(name: &str, given: &Bound<'_, PyAny>) -> PyResult<OperationId> {
-    let expected = "an OperationId, or text like \"12.0\"";
     if let Ok(text) = given.cast::<PyString>() {
         let parsed = text.to_string_lossy().parse();
-        return parsed.map_err(|_| wrong_value(name, expected, given));
+        return parsed
+            .map_err(|_| wrong_value(name, "an OperationId, or text like \"12.0\"", given));
     }
-    let pair = given.cast::<PyTuple>().map_err(|_| wrong_type(name, expected, given))?;
-    let (generation, index) =
-        pair.extract().map_err(|_: PyErr| wrong_value(name, expected, given))?;
-    Ok(OperationId { generation, index })
+    let parts = Parts::of(name, "OperationId", given)?;
+    Ok(OperationId { generation: parts.number("generation")?, index: parts.number("index")? })
 }
 
 /// A job and which of its runs.

@@ -104,13 +104,18 @@ impl Catalog {
     /// Writes down that an object is going to be deleted from a bucket. The value is the id of
     /// the intent, which `end_intent` ends.
     ///
-    /// >>> from aof2.catalog import ObjectName, SegmentRef
+    /// >>> from aof2.catalog import ChunkFields, ObjectName, SegmentRef
+    /// >>> chunk = ChunkFields(1, size_bytes=4096, crc64=7, page_count=16)
+    /// >>> committed = catalog.checkpoint_apply("app", 1, [chunk]).wait()
     /// >>> bucket = catalog.add_namespace("s3://bucket/prefix").wait().value
     /// >>> name = ObjectName(origin_db=1, chunk_id=1, generation=1)
     /// >>> stored = SegmentRef(segment_id=1, crc64=7, bytes=4096, epoch=1)
+    /// >>> intent = catalog.begin_upload("app", bucket, name, str(name), stored).wait().value
+    /// >>> committed = catalog.end_intent(intent, "done").wait()
     /// >>> intent = catalog.begin_delete("app", bucket, name, str(name), stored).wait().value
-    /// >>> len(catalog.view().open_intents())
-    /// 1
+    /// >>> committed = catalog.end_intent(intent, "done").wait()
+    /// >>> catalog.view().chunk("app", 1).residency
+    /// 'local'
     fn begin_delete(
         slf: &Bound<'_, Self>,
         db: &Bound<'_, PyAny>,
@@ -128,11 +133,13 @@ impl Catalog {
 
     /// Ends an intent: "done", "failed" or "aborted".
     ///
-    /// >>> from aof2.catalog import ObjectName, SegmentRef
+    /// >>> from aof2.catalog import ChunkFields, ObjectName, SegmentRef
+    /// >>> chunk = ChunkFields(1, size_bytes=4096, crc64=7, page_count=16)
+    /// >>> committed = catalog.checkpoint_apply("app", 1, [chunk]).wait()
     /// >>> bucket = catalog.add_namespace("s3://bucket/prefix").wait().value
     /// >>> name = ObjectName(origin_db=1, chunk_id=1, generation=1)
     /// >>> stored = SegmentRef(segment_id=1, crc64=7, bytes=4096, epoch=1)
-    /// >>> intent = catalog.begin_delete("app", bucket, name, str(name), stored).wait().value
+    /// >>> intent = catalog.begin_upload("app", bucket, name, str(name), stored).wait().value
     /// >>> committed = catalog.end_intent(intent, "aborted").wait()
     /// >>> catalog.view().open_intents()
     /// []

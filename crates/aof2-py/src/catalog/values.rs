@@ -45,7 +45,7 @@ pub fn cell<'py>(py: Python<'py>, column: &Column, value: &Value) -> Built<'py> 
     }
 }
 
-/// The id of an operation, as a named tuple.
+/// The id of an operation.
 pub fn operation_id(py: Python<'_>, id: OperationId) -> Built<'_> {
     Fields::new(py)
         .set("generation", id.generation)?

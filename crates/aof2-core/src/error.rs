@@ -152,6 +152,26 @@ pub enum AofError {
     /// No other tier holds the segment, so it stays.
     #[error("segment {0} stays: this is its last copy")]
     LastCopy(SegmentId),
+    /// The segment belongs to the log that this one was forked from, where it is moved
+    /// between tiers.
+    #[error(
+        "segment {segment_id} is shared with log {origin:?}, from which this one was forked; do \
+         that there, or detach this log first"
+    )]
+    Shared {
+        /// The segment.
+        segment_id: SegmentId,
+        /// What the other log was called.
+        origin: String,
+    },
+    /// Forks or snapshots still read what was to be removed.
+    #[error("{} is held by {}; drop them first", path.display(), holders.join(", "))]
+    Held {
+        /// The log.
+        path: PathBuf,
+        /// Who holds it.
+        holders: Vec<String>,
+    },
     /// No record has this id.
     #[error("there is no record {0}")]
     NoSuchRecord(RecordId),
@@ -358,8 +378,14 @@ impl AofError {
     }
 
     pub(crate) fn is_file_gone(&self) -> bool {
-        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
-        self.io_source().is_some_and(|e| matches!(e.kind(), NotFound | StaleNetworkFileHandle))
+        let is_stale = |e: &io::Error| e.kind() == io::ErrorKind::StaleNetworkFileHandle;
+        self.is_not_found() || self.io_source().is_some_and(is_stale)
+    }
+
+    /// Whether there is no file of that name. Not so a stale handle: another file may have
+    /// the name by now.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.io_source().is_some_and(|e| e.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether the disk is full: nothing is lost, appends work again once there is

@@ -29,6 +29,7 @@ mod bucket;
 pub mod catalog;
 mod check;
 mod error;
+mod fork;
 pub mod format;
 pub mod io;
 mod manager;
@@ -52,6 +53,7 @@ pub use check::{
     scrub_bucket_on, scrub_url, verify, verify_bucket_on, verify_url, verify_with,
 };
 pub use error::{AofError, BackpressureKind, Damage, DivergedLog, Result};
+pub use fork::{ForkAt, ForkedLog, LogNode, LogRoot, LogTree, SnapshotInfo, Swept};
 pub use format::{RecordFlags, RecordId, SegmentFormat, SegmentId, StreamId, TIMESTAMP_MS_MAX};
 pub use manager::{Aof, AofManager, Level, ManagerConfig, Sealing};
 pub use read::{

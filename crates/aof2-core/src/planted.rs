@@ -229,9 +229,46 @@ pub const CATALOG_BUGS: [CatalogBug; 7] = [
     CatalogBug::CheckpointUnverified,
 ];
 
+/// A deliberate mistake of forks and snapshots; each breaks a promise of `docs/forks.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ForkBug {
+    /// The fork exists before its ancestors know of it.
+    HoldAfterChild = 1,
+    /// A hold is not synced.
+    HoldUnsynced,
+    /// Retention believes the holds that there were when the log was opened.
+    HoldsFromMemory,
+    /// Only the log that is forked is held, and not those that it was forked from.
+    OnlyParentHeld,
+    /// Recovery cuts a torn end below what is held.
+    TailCutBelowHold,
+    /// What an origin has behind the cut is read.
+    ReadsPastCut,
+    /// A fork has the id of the log that it was forked from.
+    IdReused,
+    /// Nobody looks whether the start of the log moved before it was held.
+    StartNotRechecked,
+    /// A snapshot expires by the latest time that was ever seen.
+    ExpiryByLatestClock,
+}
+
+/// All planted bugs of forks.
+pub const FORK_BUGS: [ForkBug; 9] = [
+    ForkBug::HoldAfterChild,
+    ForkBug::HoldUnsynced,
+    ForkBug::HoldsFromMemory,
+    ForkBug::OnlyParentHeld,
+    ForkBug::TailCutBelowHold,
+    ForkBug::ReadsPastCut,
+    ForkBug::IdReused,
+    ForkBug::StartNotRechecked,
+    ForkBug::ExpiryByLatestClock,
+];
+
 #[cfg(feature = "planted-bugs")]
 mod switch {
-    use super::{Bug, CatalogBug, ManifestBug, StoreBug, TierBug};
+    use super::{Bug, CatalogBug, ForkBug, ManifestBug, StoreBug, TierBug};
     use std::sync::atomic::{AtomicU8, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -241,6 +278,7 @@ mod switch {
     static TIER_PLANTED: AtomicU8 = AtomicU8::new(0);
     static STORE_PLANTED: AtomicU8 = AtomicU8::new(0);
     static CATALOG_PLANTED: AtomicU8 = AtomicU8::new(0);
+    static FORK_PLANTED: AtomicU8 = AtomicU8::new(0);
 
     /// Held by whoever plants: bugs of another kind must not be what a test catches.
     pub fn turn() -> MutexGuard<'static, ()> {
@@ -291,6 +329,15 @@ mod switch {
     pub(crate) fn in_catalog(bug: CatalogBug) -> bool {
         CATALOG_PLANTED.load(Ordering::Relaxed) == bug as u8
     }
+
+    /// Switches one bug of forks on, or all off.
+    pub fn plant_fork(bug: Option<ForkBug>) {
+        FORK_PLANTED.store(bug.map_or(0, |b| b as u8), Ordering::SeqCst);
+    }
+
+    pub(crate) fn in_forks(bug: ForkBug) -> bool {
+        FORK_PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -319,8 +366,13 @@ mod switch {
     pub(crate) const fn in_catalog(_bug: super::CatalogBug) -> bool {
         false
     }
+
+    #[inline(always)]
+    pub(crate) const fn in_forks(_bug: super::ForkBug) -> bool {
+        false
+    }
 }
 
-pub(crate) use switch::{has, in_catalog, in_store, in_tier, is};
+pub(crate) use switch::{has, in_catalog, in_forks, in_store, in_tier, is};
 #[cfg(feature = "planted-bugs")]
-pub use switch::{plant, plant_catalog, plant_manifest, plant_store, plant_tier, turn};
+pub use switch::{plant, plant_catalog, plant_fork, plant_manifest, plant_store, plant_tier, turn};

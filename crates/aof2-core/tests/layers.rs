@@ -1,101 +1,20 @@
-//! The walls between the layers of this crate: who may use whom, and who may start threads.
-//! `docs/architecture.md` has the same tables for people; they are compared here.
+//! The walls between the layers of this crate: who may use whom, how large a layer may be,
+//! and who may start threads. `docs/architecture.md` has the same tables for people; they are
+//! compared here.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Each layer, and those below it that it may use.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("planted", &[]),
-    ("format", &["planted"]),
-    ("io", &[]),
-    ("error", &["format", "io", "object"]),
-    ("prometheus", &[]),
-    ("object", &["error", "format", "io"]),
-    ("sync", &["format", "planted"]),
-    ("segment", &["error", "format", "io", "planted"]),
-    ("manifest", &["error", "format", "io", "planted", "prometheus"]),
-    ("bucket", &["error", "format", "io", "manifest", "object", "planted", "segment"]),
-    (
-        "store",
-        &["bucket", "error", "format", "io", "manifest", "object", "planted", "segment", "sync"],
-    ),
-    ("read", &["bucket", "error", "format", "io", "object", "segment", "store", "sync"]),
-    (
-        "write",
-        &[
-            "error",
-            "format",
-            "io",
-            "manifest",
-            "planted",
-            "prometheus",
-            "read",
-            "segment",
-            "store",
-            "sync",
-        ],
-    ),
-    (
-        "check",
-        &[
-            "bucket", "error", "format", "io", "manifest", "object", "read", "segment", "store",
-            "sync", "write",
-        ],
-    ),
-    (
-        "tier",
-        &[
-            "bucket",
-            "check",
-            "error",
-            "format",
-            "io",
-            "object",
-            "planted",
-            "prometheus",
-            "read",
-            "segment",
-            "store",
-            "write",
-        ],
-    ),
-    (
-        "manager",
-        &[
-            "check",
-            "error",
-            "format",
-            "io",
-            "manifest",
-            "object",
-            "prometheus",
-            "read",
-            "store",
-            "sync",
-            "tier",
-            "write",
-        ],
-    ),
-    (
-        "catalog",
-        &[
-            "error",
-            "format",
-            "io",
-            "manager",
-            "object",
-            "planted",
-            "prometheus",
-            "read",
-            "store",
-            "sync",
-            "write",
-        ],
-    ),
-];
+use imports::{Place, Sources, code};
+
+#[path = "layers/imports.rs"]
+mod imports;
+#[path = "layers/table.rs"]
+mod table;
+
+use table::{CIRCLES, EXCEPTIONS, FILES_MAX, LARGE, LAYERS};
 
 /// The only file that starts threads and runtimes.
 const STARTS_THREADS: &str = "io/threads.rs";
@@ -114,70 +33,31 @@ const STARTS: &[&str] = &[
     "task::spawn(",
 ];
 
-/// Uses against the table that stay, each with its reason.
-const EXCEPTIONS: &[(&str, &str, &str)] =
-    &[("io/mod.rs", "object", "where users of the crate found the object store before")];
-
-fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
-}
-
 fn architecture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/architecture.md")
 }
 
-fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, into);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            into.push(path);
-        }
-    }
+fn rows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    LAYERS.iter().map(|(layer, below)| (*layer, below.iter().copied().collect())).collect()
 }
 
-/// The layer of a file, and its path below `src`.
-fn layer_of(file: &Path) -> (String, String) {
-    let below = file.strip_prefix(sources()).unwrap().to_string_lossy().replace('\\', "/");
-    let first = below.split('/').next().unwrap();
-    (first.trim_end_matches(".rs").to_owned(), below)
-}
-
-/// What is compiled without tests, without comments.
-fn code(text: &str) -> String {
-    let mut lines = Vec::new();
-    let mut inside_tests = false;
-    for line in text.lines() {
-        if inside_tests {
-            inside_tests = line != "}";
-            continue;
-        }
-        let is_test_module = line.starts_with("mod ") && line.ends_with(" {");
-        if is_test_module && lines.iter().rev().take(2).any(|l: &&str| l.contains("cfg(")) {
-            inside_tests = true;
-            continue;
-        }
-        if !line.trim_start().starts_with("//") {
-            lines.push(line);
-        }
-    }
-    lines.join("\n")
-}
-
-/// The layers that a file names.
-fn used(code: &str) -> BTreeSet<String> {
-    let pieces = code.split("crate::").skip(1);
-    let name = |piece: &str| {
-        piece.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
+/// The row of a module: the innermost one that it is part of.
+fn row_of(module: &[String]) -> Option<&'static str> {
+    let is_row = |len: usize| {
+        let name = module[..len].join("::");
+        LAYERS.iter().map(|(layer, _)| *layer).find(|layer| *layer == name)
     };
-    let mut found: BTreeSet<String> = pieces.clone().map(name).collect();
-    // `use crate::{a, b};`
-    for group in pieces.filter_map(|piece| piece.strip_prefix('{')) {
-        let group = group.split('}').next().unwrap_or_default();
-        found.extend(group.split(',').map(|item| name(item.trim())));
+    (1..=module.len()).rev().find_map(is_row)
+}
+
+/// The files of each row, tests not counted.
+fn files_of_rows(sources: &Sources) -> BTreeMap<&'static str, Vec<&str>> {
+    let mut files: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for file in sources.files.iter().filter(|file| !file.module.is_empty()) {
+        let row = row_of(&file.module).unwrap_or_else(|| panic!("{} is in no layer", file.path));
+        files.entry(row).or_default().push(&*file.path);
     }
-    found
+    files
 }
 
 /// The names in [`STARTS`] that a file uses, also where they are imported in a group.
@@ -195,45 +75,94 @@ fn starts(code: &str) -> Vec<&'static str> {
     STARTS.iter().copied().filter(|start| code.contains(start)).collect()
 }
 
-/// Every file that is compiled without tests: its layer, its path below `src`, its code.
-fn compiled() -> Vec<(String, String, String)> {
-    let mut files = Vec::new();
-    rust_files(&sources(), &mut files);
-    assert!(files.len() > 200, "the sources were not found");
-    let read = |file: PathBuf| {
-        let (layer, below) = layer_of(&file);
-        let is_test = below.contains("/tests") || below.ends_with("model_check.rs");
-        (!is_test).then(|| (layer, below, code(&std::fs::read_to_string(&file).unwrap())))
-    };
-    files.into_iter().filter_map(read).collect()
-}
-
-fn table() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    LAYERS.iter().map(|(layer, below)| (*layer, below.iter().copied().collect())).collect()
-}
-
 #[test]
 fn no_file_uses_a_layer_that_its_own_may_not_use() {
-    let table = table();
+    let (sources, rows) = (Sources::read(), rows());
     let mut wrong = Vec::new();
-    for (layer, below, code) in compiled().into_iter().filter(|(layer, ..)| layer != "lib") {
-        let allowed = table.get(&*layer).unwrap_or_else(|| panic!("{below} is in no layer"));
-        for used in used(&code) {
-            let is_layer = table.contains_key(&*used) && used != layer;
-            let is_exception = EXCEPTIONS.iter().any(|(f, l, _)| *f == below && *l == used);
-            if is_layer && !allowed.contains(&*used) && !is_exception {
-                wrong.push(format!("{below} uses {used}"));
+    for file in sources.files.iter().filter(|file| !file.module.is_empty()) {
+        let row = row_of(&file.module).unwrap_or_else(|| panic!("{} is in no layer", file.path));
+        let used: BTreeSet<&str> =
+            sources.used_by(file).iter().filter_map(|module| row_of(module)).collect();
+        for used in used.into_iter().filter(|used| *used != row && !rows[row].contains(used)) {
+            if !EXCEPTIONS.iter().any(|(f, l, _)| *f == file.path && *l == used) {
+                wrong.push(format!("{} ({row}) uses {used}", file.path));
             }
         }
     }
     assert!(wrong.is_empty(), "against the table of layers:\n{}", wrong.join("\n"));
 }
 
+/// What nobody uses is not allowed either: the table says what is, not what could be.
+#[test]
+fn a_layer_may_use_no_more_than_it_does() {
+    let sources = Sources::read();
+    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for file in sources.files.iter().filter(|file| !file.module.is_empty()) {
+        let row = row_of(&file.module).unwrap();
+        used.extend(sources.used_by(file).iter().filter_map(|m| Some((row, row_of(m)?))));
+    }
+    for (layer, below) in LAYERS {
+        for allowed in *below {
+            assert!(used.contains(&(layer, allowed)), "{layer} does not use {allowed} any more");
+        }
+    }
+}
+
+#[test]
+fn every_folder_is_a_layer() {
+    for file in Sources::read().files {
+        let folders: Place = match file.path.rsplit_once('/') {
+            Some((folders, _)) => folders.split('/').map(str::to_owned).collect(),
+            None => continue,
+        };
+        let row = row_of(&folders);
+        assert_eq!(row, Some(&*folders.join("::")), "the folder of {} has no row", file.path);
+    }
+}
+
+#[test]
+fn no_layer_is_larger_than_a_reader_can_take_in() {
+    let sources = Sources::read();
+    for (row, files) in files_of_rows(&sources) {
+        let known = LARGE.iter().find(|(layer, _)| *layer == row);
+        let max = known.map_or(FILES_MAX, |(_, count)| *count);
+        let list = files.join("\n");
+        assert!(files.len() <= max, "{row} has {} files, not {max}:\n{list}", files.len());
+    }
+}
+
+/// What a layer uses stands before it, but for the circles that are listed.
+#[test]
+fn the_layers_form_no_circle() {
+    let order: Vec<&str> = LAYERS.iter().map(|(layer, _)| *layer).collect();
+    let at = |layer: &str| order.iter().position(|l| *l == layer).expect("a row of the table");
+    for (layer, below) in LAYERS {
+        for used in *below {
+            let is_listed = CIRCLES.iter().any(|(l, u, ..)| l == layer && u == used);
+            assert!((at(used) < at(layer)) != is_listed, "{layer} uses {used}, which is above it");
+        }
+    }
+}
+
+#[test]
+fn a_circle_is_closed_by_the_files_that_are_listed() {
+    let sources = Sources::read();
+    for (layer, used, files, _) in CIRCLES {
+        let of_row = sources.files.iter().filter(|file| row_of(&file.module) == Some(layer));
+        let uses = of_row
+            .filter(|file| sources.used_by(file).iter().any(|module| row_of(module) == Some(used)));
+        let names: BTreeSet<&str> =
+            uses.map(|file| file.path.rsplit('/').next().unwrap_or_default()).collect();
+        assert_eq!(names, files.iter().copied().collect(), "files of {layer} that use {used}");
+    }
+}
+
 #[test]
 fn threads_are_started_in_one_place() {
     let mut wrong = Vec::new();
-    for (_, below, code) in compiled().into_iter().filter(|(_, below, _)| below != STARTS_THREADS) {
-        wrong.extend(starts(&code).into_iter().map(|start| format!("{below} has {start}")));
+    for file in Sources::read().files.iter().filter(|file| file.path != STARTS_THREADS) {
+        let path = &file.path;
+        wrong.extend(starts(&file.code).into_iter().map(|start| format!("{path} has {start}")));
     }
     assert!(wrong.is_empty(), "use {STARTS_THREADS} instead:\n{}", wrong.join("\n"));
 }
@@ -242,16 +171,15 @@ fn threads_are_started_in_one_place() {
 /// started and in the documentation.
 #[test]
 fn all_threads_are_listed_where_they_are_started_and_in_the_documentation() {
-    let started: BTreeSet<String> = compiled()
+    let starts = |code: &str| code.contains("threads::start") || code.contains("OwnRuntime::start");
+    let started: BTreeSet<String> = Sources::read()
+        .files
         .iter()
-        .filter(|(_, below, _)| below != STARTS_THREADS)
-        .filter(|(_, _, code)| {
-            code.contains("threads::start") || code.contains("OwnRuntime::start")
-        })
-        .flat_map(|(_, _, code)| quoted_names(code))
+        .filter(|file| file.path != STARTS_THREADS && starts(&file.code))
+        .flat_map(|file| quoted_names(&file.code))
         .collect();
     assert!(started.len() >= 4, "{started:?}");
-    let module = std::fs::read_to_string(sources().join(STARTS_THREADS)).unwrap();
+    let module = std::fs::read_to_string(imports::root().join(STARTS_THREADS)).unwrap();
     let docs = std::fs::read_to_string(architecture()).unwrap();
     for name in started {
         let listed = format!("| `{}`", name.replace("{n}", "N"));
@@ -264,22 +192,6 @@ fn all_threads_are_listed_where_they_are_started_and_in_the_documentation() {
 fn quoted_names(code: &str) -> Vec<String> {
     let quoted = code.split('"').skip(1).step_by(2);
     quoted.filter(|text| *text == "aof2" || text.starts_with("aof2-")).map(str::to_owned).collect()
-}
-
-/// `error` names errors of the layers below it, which name `error`: the one circle.
-#[test]
-fn the_layers_form_no_circle() {
-    let table = table();
-    let order: Vec<&str> = LAYERS.iter().map(|(layer, _)| *layer).collect();
-    for (layer, below) in &table {
-        if *layer == "error" {
-            continue;
-        }
-        let at = order.iter().position(|l| l == layer);
-        for used in below {
-            assert!(order.iter().position(|l| l == used) < at, "{layer} stands before {used}");
-        }
-    }
 }
 
 #[test]
@@ -295,22 +207,6 @@ fn the_documentation_has_the_same_table() {
         let expected: BTreeSet<&str> = below.iter().copied().collect();
         assert_eq!(told, expected, "the row of {layer} in architecture.md");
     }
-}
-
-#[test]
-fn a_layer_that_is_named_in_a_comment_or_a_test_is_not_used() {
-    let text = "\
-// crate::tier is above
-use crate::{format, io};
-use crate::store::Store;
-#[cfg(test)]
-mod tests {
-    use crate::manager::Aof;
-}
-";
-    let found = used(&code(text));
-    assert!(found.contains("store") && found.contains("format") && found.contains("io"));
-    assert!(!found.contains("tier") && !found.contains("manager"), "{found:?}");
 }
 
 #[test]

@@ -208,6 +208,9 @@ impl Storage for BusyLog {
     fn remove(&self, path: &Path) -> io::Result<()> {
         OsStorage.remove(path)
     }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        OsStorage.remove_dir(path)
+    }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         OsStorage.sync_dir(path)
     }

@@ -24,4 +24,4 @@ pub(crate) use claim::{Claim, Claimant};
 pub(crate) use names::{ANOTHER_PREFIX, RECOVER};
 pub(crate) use object::ArchivedObject;
 pub(crate) use remote::{Archive, FoundStream, split_url};
-pub(crate) use tier::{ColdTier, Upload};
+pub(crate) use tier::{ColdTier, StoredObject};

@@ -105,6 +105,7 @@ impl FoundStream {
             name: self.archive.url.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             format: crate::format::SegmentFormat::Full,
             created_at_ns: 0,
+            lineage: None,
         })
     }
 }

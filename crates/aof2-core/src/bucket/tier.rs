@@ -36,9 +36,9 @@ pub(crate) struct ColdTier {
     probed: Mutex<Option<Capabilities>>,
 }
 
-/// What an upload came to.
+/// An object that holds a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Upload {
+pub(crate) struct StoredObject {
     pub(crate) key: String,
     pub(crate) etag: String,
     pub(crate) epoch: u32,
@@ -168,13 +168,13 @@ impl ColdTier {
         body: ObjectBody,
         crc64nvme: u64,
         epoch: u32,
-    ) -> ObjectResult<Upload> {
+    ) -> ObjectResult<StoredObject> {
         let summary = &index.summary;
         let key = self.key(summary.stream_id, summary.segment_id, epoch);
         let mut user = self.config.metadata.clone();
         user.extend(ArtifactMetadata::from(summary).encode());
         let put = self.store.put_new(&key, body, ObjectMeta { crc64nvme, user })?;
-        Ok(Upload { key, etag: put.etag, epoch })
+        Ok(StoredObject { key, etag: put.etag, epoch })
     }
 
     /// What the store says of an object; `None` when there is none.

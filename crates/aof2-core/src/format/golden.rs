@@ -237,6 +237,7 @@ fn stream_file() {
         stream_id: STREAM,
         format: SegmentFormat::Full,
         created_at_ns: 1_700_000_000_123_456_789,
+        lineage: None,
     };
     assert_eq!(String::from_utf8(identity.encode()).unwrap(), STREAM_FILE);
     assert_eq!(StreamIdentity::decode(STREAM_FILE.as_bytes()), Ok(identity));

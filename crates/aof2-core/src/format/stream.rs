@@ -11,6 +11,11 @@
 //! crc64 <16 hexadecimal digits, over all bytes of the lines before>
 //! ```
 //!
+//! That of a fork has version 2 and, before the checksum, the line
+//! `lineage <16 hexadecimal digits>`: the checksum of its [lineage](super::Lineage) file.
+//! Programs that know only version 1 refuse it, and would not find inherited records. It
+//! stays within the bytes that they read, so that they do not take it for damaged.
+//!
 //! There is exactly one way to write an identity. A file that says the same
 //! thing differently was not written by us and is refused.
 
@@ -19,6 +24,8 @@ use std::fmt::Write as _;
 
 const MAGIC: &str = "aof2-stream ";
 const VERSION: u32 = 1;
+const FORK_VERSION: u32 = 2;
+const LINEAGE_KEY: &str = "lineage ";
 const CRC_KEY: &str = "crc64 ";
 
 /// The longest name, in bytes.
@@ -37,12 +44,15 @@ pub struct StreamIdentity {
     pub format: SegmentFormat,
     /// When the log was created, UTC nanoseconds.
     pub created_at_ns: u64,
+    /// Of a fork: the checksum of its lineage file.
+    pub lineage: Option<u64>,
 }
 
 impl StreamIdentity {
     /// The file's bytes. The name is one that [`validate_name`] accepts.
     pub fn encode(&self) -> Vec<u8> {
-        let mut text = format!("{MAGIC}{VERSION}\nname ");
+        let version = if self.lineage.is_some() { FORK_VERSION } else { VERSION };
+        let mut text = format!("{MAGIC}{version}\nname ");
         percent_encode(&self.name, &mut text);
         let Self { stream_id, format, created_at_ns, .. } = self;
         // Writing to a String cannot fail.
@@ -50,6 +60,9 @@ impl StreamIdentity {
             text,
             "\nstream_id {stream_id}\nformat {format}\ncreated_at_ns {created_at_ns}\n"
         );
+        if let Some(lineage) = self.lineage {
+            let _ = writeln!(text, "{LINEAGE_KEY}{lineage:016x}");
+        }
         let crc = crc64(text.as_bytes());
         let _ = writeln!(text, "{CRC_KEY}{crc:016x}");
         text.into_bytes()
@@ -74,6 +87,14 @@ impl StreamIdentity {
             created_at_ns: value(lines.next(), "created_at_ns ", "created_at_ns")?
                 .parse()
                 .map_err(|_| bad("created_at_ns", "not a decimal number"))?,
+            lineage: match lines.next().map(|line| line.strip_prefix(LINEAGE_KEY)) {
+                None => None,
+                Some(checksum) => Some(
+                    checksum
+                        .and_then(hexadecimal)
+                        .ok_or(bad("lineage", "not 16 hexadecimal digits"))?,
+                ),
+            },
         };
         // One comparison covers signs, leading zeros, letter case, needless
         // escapes and anything after the last line.
@@ -112,14 +133,14 @@ fn check_first_line(bytes: &[u8]) -> Result<(), FormatError> {
     let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let version = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok());
     match version {
-        Some(VERSION) => Ok(()),
+        Some(VERSION | FORK_VERSION) => Ok(()),
         Some(found) => Err(FormatError::UnsupportedVersion { found }),
         None => Err(bad("version", "not a decimal number")),
     }
 }
 
 /// The text before the `crc64` line, which has been checked.
-fn check_crc_line(bytes: &[u8]) -> Result<&str, FormatError> {
+pub(super) fn check_crc_line(bytes: &[u8]) -> Result<&str, FormatError> {
     const LINE_LEN: usize = CRC_KEY.len() + 16 + 1;
     let (body, line) = bytes.split_at(bytes.len().saturating_sub(LINE_LEN));
     let found = std::str::from_utf8(line)
@@ -142,7 +163,7 @@ fn value<'a>(
     line.and_then(|line| line.strip_prefix(key)).ok_or(bad(field, "missing"))
 }
 
-fn stream_id(text: &str) -> Result<StreamId, FormatError> {
+pub(super) fn stream_id(text: &str) -> Result<StreamId, FormatError> {
     match hexadecimal(text) {
         Some(0) => Err(bad("stream_id", "zero")),
         Some(id) => Ok(StreamId::from_u64(id)),
@@ -150,7 +171,7 @@ fn stream_id(text: &str) -> Result<StreamId, FormatError> {
     }
 }
 
-fn hexadecimal(text: &str) -> Option<u64> {
+pub(super) fn hexadecimal(text: &str) -> Option<u64> {
     let exact = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     exact.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
@@ -187,6 +208,6 @@ pub(super) fn percent_decode(text: &str) -> Result<String, FormatError> {
     String::from_utf8(name).map_err(|_| bad("name", "not utf-8"))
 }
 
-const fn bad(field: &'static str, reason: &'static str) -> FormatError {
+pub(super) const fn bad(field: &'static str, reason: &'static str) -> FormatError {
     FormatError::BadField { field, reason }
 }

@@ -111,8 +111,10 @@ prop_compose! {
         stream_id in 1u64..,
         format in formats(),
         created_at_ns in any::<u64>(),
+        lineage in any::<Option<u64>>(),
     ) -> StreamIdentity {
-        StreamIdentity { name, stream_id: StreamId::from_u64(stream_id), format, created_at_ns }
+        let stream_id = StreamId::from_u64(stream_id);
+        StreamIdentity { name, stream_id, format, created_at_ns, lineage }
     }
 }
 
@@ -458,6 +460,7 @@ fn names_are_checked() {
             stream_id: StreamId::legacy_of_name(name),
             format: SegmentFormat::Compact,
             created_at_ns: u64::MAX,
+            lineage: Some(u64::MAX),
         };
         assert!(identity.encode().len() <= STREAM_IDENTITY_LEN_MAX);
         assert_eq!(StreamIdentity::decode(&identity.encode()), Ok(identity));

@@ -87,6 +87,10 @@ impl Storage for OsStorage {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         opening(|| fs::File::open(path))?.sync_all()
     }

@@ -90,6 +90,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file's name; open maps of it stay valid.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory that holds nothing.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in this directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Takes the exclusive writer lock kept in this file, without waiting.

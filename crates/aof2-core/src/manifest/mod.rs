@@ -15,68 +15,43 @@
 //!   named;
 //! * the index is the fold of the records, whichever snapshot replay started from.
 //!
-//! Roles: `chunk` and `writer` write, `committed`, `reader` and `cursor` read, `index`
-//! and `fold` add up, `snapshot` and `replay` write that down and bring it back,
-//! `snapshots` knows what must be safe before that, `uploads` and `retention` move chunks
-//! to the cold tier and off the disk, `restore` brings them back, `upkeep` knows when what
-//! is due, `verify` checks, and `handle` puts it together as [`Manifest`].
+//! Roles: `chunks` is the records on disk, `index` what they add up to, `snapshot` writes
+//! that down and brings it back, `cold` is chunks in the cold tier, `verify` checks, and
+//! `handle` puts it together as [`Manifest`].
 //! docs/manifest.md tells the whole story.
 
-mod chunk;
-mod committed;
+mod chunks;
+mod cold;
 mod config;
-mod cursor;
-mod damage;
-mod directory;
 mod divergence;
-mod fold;
 mod handle;
 mod index;
-mod layout;
-mod metrics;
 mod mode;
-mod position;
-mod reader;
-mod replay;
-mod restore;
-mod retention;
 mod snapshot;
-mod snapshots;
-mod staging;
-mod upkeep;
-mod upload;
-mod uploads;
 mod verify;
-mod watch;
-mod writer;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
-pub use chunk::ChunkInfo;
-pub use config::{BLOB_LEN_MAX, KEY_LEN_MAX, ManifestConfig};
-pub use cursor::ManifestCursor;
-pub use directory::DirectoryUploader;
-pub use divergence::{Divergence, DivergenceKind, ScannedSegment, find_divergences};
-pub use fold::Folded;
-pub use handle::Manifest;
-pub use index::{ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
-pub use layout::{ManifestLayout, ManifestListing};
-pub use metrics::ManifestMetrics;
-pub use mode::ManifestMode;
-pub use position::ManifestPosition;
-pub use reader::{Chunk, ManifestReader, PlacedRecord, Records};
-pub use replay::{ReplayReport, replay};
-pub use restore::{RestoreReport, restore_chunks};
-pub use retention::{SEALED_CHUNKS_KEPT, removable};
-pub use snapshot::{
-    PrunedSnapshots, RejectedSnapshot, SnapshotInfo, list_snapshots, load_newest_snapshot,
-    load_snapshot, next_snapshot_id, prune_snapshots, write_snapshot,
+pub use chunks::{
+    Chunk, ChunkInfo, ManifestCursor, ManifestLayout, ManifestListing, ManifestPosition,
+    ManifestReader, ManifestWriter, PlacedRecord, Reconciled, Records,
 };
-pub use upload::{ChunkMeta, ChunkUploader, StoredChunk, UploadError};
+pub use cold::{
+    ChunkMeta, ChunkUploader, DirectoryUploader, RestoreReport, StoredChunk, UploadError,
+    restore_chunks,
+};
+pub use config::{BLOB_LEN_MAX, KEY_LEN_MAX, ManifestConfig};
+pub use divergence::{Divergence, DivergenceKind, ScannedSegment, find_divergences};
+pub use handle::{Manifest, ManifestMetrics, SEALED_CHUNKS_KEPT, removable};
+pub use index::{Folded, ManifestIndex, UNRESOLVED_BYTES_MAX, UNRESOLVED_COUNT_MAX};
+pub use mode::ManifestMode;
+pub use snapshot::{
+    PrunedSnapshots, RejectedSnapshot, ReplayReport, SnapshotInfo, list_snapshots,
+    load_newest_snapshot, load_snapshot, next_snapshot_id, prune_snapshots, replay, write_snapshot,
+};
 pub use verify::{
     ChunkCheck, ManifestProblem, ManifestProblemKind, ManifestReport, SnapshotCheck,
     verify_manifest, verify_manifest_with,
 };
-pub use writer::{ManifestWriter, Reconciled};

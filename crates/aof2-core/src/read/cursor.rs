@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::scan::{OnCorruption, ScanOptions};
+use super::segments::Segments;
 use super::skipped::{SkipReason, Skipped};
 use super::source::{Limit, Source, Visibility};
 use crate::error::{AofError, Result};
@@ -146,13 +147,14 @@ impl Cursor {
 
     /// Where to start instead, if all of the segment is damaged that this start lies in.
     fn behind_damaged_segment(&mut self, start: Start) -> Option<Start> {
-        let table = self.source.table();
+        let segments = self.segments();
         let offset = match start {
-            Start::Earliest => table.earliest(),
+            Start::Earliest => segments.earliest(),
             Start::Offset(offset) => offset,
             _ => return None,
         };
-        let damaged = table.find_offset(offset).filter(|entry| self.is_unreadable(entry))?;
+        let damaged = segments.find_offset(offset).ok()?;
+        let damaged = damaged.filter(|entry| self.is_unreadable(entry))?;
         let behind = damaged.end_offset()?.min(self.limit.next_offset);
         if behind <= offset {
             return None;
@@ -177,6 +179,11 @@ impl Cursor {
             manner: Manner::default(),
             announced: None,
         })
+    }
+
+    /// The segments that it reads.
+    pub(super) fn segments(&self) -> Segments<'_> {
+        Segments::of(&*self.source)
     }
 
     /// What was passed over before the record that was read last.

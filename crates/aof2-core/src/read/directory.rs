@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::reader::StoredLog;
@@ -18,7 +19,7 @@ use crate::io::{ForkStamp, OpenMode, Storage};
 use crate::segment::Segment;
 use crate::store::ColdStore;
 use crate::store::Layout;
-use crate::store::{Found, Listing, Look, Survey, sealed_entries};
+use crate::store::{Found, Inherited, Listing, Look, Survey, load_lineage, sealed_entries};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::store::{WatermarkView, durable_position, is_closed};
 use crate::sync::Position;
@@ -36,6 +37,8 @@ pub(crate) struct ReadOnly {
     store: Arc<ColdStore>,
     layout: Layout,
     identity: StreamIdentity,
+    /// What the log has from others, if it is a fork.
+    inherited: ArcSwapOption<Inherited>,
     table: SegmentTable,
     remembers: bool,
     watermark: Mutex<Option<Arc<WatermarkView>>>,
@@ -81,11 +84,15 @@ impl ReadOnly {
                 reason: "it has neither a stream file nor a segment".into(),
             });
         };
+        let inherited = survey
+            .lineage
+            .map(|lineage| Arc::new(Inherited::new(Arc::clone(&storage), layout.root(), lineage)));
         let log = Self {
             storage,
             store,
             layout,
             identity,
+            inherited: ArcSwapOption::new(inherited),
             table: SegmentTable::new(open_max),
             remembers,
             watermark: Mutex::default(),
@@ -94,6 +101,8 @@ impl ReadOnly {
             refreshing: Mutex::default(),
             fork: ForkStamp::now(),
         };
+        // Where a fork begins that has neither inherited records nor its own.
+        log.table.set_floor(log.own_start().next_offset);
         log.rebuild(Vec::new(), survey.found)?;
         Ok(log)
     }
@@ -123,6 +132,7 @@ impl ReadOnly {
         let sealed_count = found.len() - unsealed;
         let stream_id = self.identity.stream_id;
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
+        let after = after.or_else(|| self.inherited.load().as_ref()?.before_own());
         let (mut entries, mut next_offset) =
             sealed_entries(&*self.storage, stream_id, &found, sealed_count, after)?;
         for (i, f) in found[sealed_count..].iter().enumerate() {
@@ -160,8 +170,37 @@ impl ReadOnly {
                 position: Position::new(first.meta.segment_id, 0),
                 next_offset: first.meta.first_offset,
             },
-            (None, None) => Limit { position: Position::default(), next_offset: 0 },
+            (None, None) => self.own_start(),
         }
+    }
+
+    /// Where the log's own segments begin.
+    fn own_start(&self) -> Limit {
+        match &*self.inherited.load() {
+            Some(inherited) => {
+                let start = inherited.lineage().start;
+                Limit { position: Position::new(start.segment, 0), next_offset: start.offset }
+            }
+            None => Limit { position: Position::default(), next_offset: 0 },
+        }
+    }
+
+    /// Looks whether the log inherits what it did. A fork may have been detached.
+    fn refresh_lineage(&self) -> Result<()> {
+        let known = self.inherited.load_full();
+        let Some(known) = known else { return Ok(()) };
+        let Some(identity) = self.layout.load_identity(&*self.storage)? else { return Ok(()) };
+        let lineage = load_lineage(&*self.storage, &self.layout, &identity)?;
+        match lineage {
+            Some(lineage) if lineage == *known.lineage() => known.forget(),
+            lineage => {
+                let inherited = lineage.map(|lineage| {
+                    Inherited::new(Arc::clone(&self.storage), self.layout.root(), lineage)
+                });
+                self.inherited.store(inherited.map(Arc::new));
+            }
+        }
+        Ok(())
     }
 
     fn durable_limit(&self) -> Result<Limit> {
@@ -312,6 +351,10 @@ impl Source for ReadOnly {
         &self.table
     }
 
+    fn inherited(&self) -> Option<Arc<Inherited>> {
+        self.inherited.load_full()
+    }
+
     fn remembers(&self) -> bool {
         self.remembers
     }
@@ -375,8 +418,13 @@ impl Source for ReadOnly {
 
     fn refresh(&self) -> Result<()> {
         let _one_at_a_time = self.refreshing.lock();
-        let listing = Listing::take(&*self.storage, &self.layout)?;
+        self.refresh_lineage()?;
+        let mut listing = Listing::take(&*self.storage, &self.layout)?;
         listing.refuse_foreign()?;
+        if let Some(inherited) = &*self.inherited.load() {
+            let own = inherited.lineage().start.segment;
+            listing.segments.retain(|names| names.segment_id >= own);
+        }
         let known: Vec<_> = self.table.snapshot();
         let mut kept = Vec::new();
         let mut names = listing.segments.iter().peekable();

@@ -8,11 +8,11 @@ mod readable;
 mod reader;
 mod record;
 mod scan;
+mod segments;
 mod skipped;
 mod source;
 mod url;
 
-#[cfg(test)]
 pub(crate) use cursor::Cursor;
 pub use cursor::Start;
 pub use readable::ReadableLog;
@@ -20,6 +20,7 @@ pub(crate) use readable::{Handle, Reads, own_methods, readable_log, segment_info
 pub use reader::AofReader;
 pub use record::{Batch, Payload, Record, RecordRef};
 pub use scan::{End, Follow, Hydrate, OffsetRun, OnCorruption, Scan, ScanOptions};
+pub(crate) use segments::Segments;
 pub use skipped::{SkipReason, SkippedRange};
 pub(crate) use source::{Comeback, Limit, Source, WaitFuture, Waited};
 pub use source::{Visibility, Watermarks};

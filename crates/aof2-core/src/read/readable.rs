@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::cursor::{Cursor, Start};
 use super::record::Record;
 use super::scan::{End, Follow, Scan, ScanOptions};
+use super::segments::Segments;
 use super::source::{Limit, Source, Visibility, Watermarks};
 use crate::error::{AofError, Result};
 use crate::format::{RecordId, SegmentFormat, StreamId, StreamIdentity};
-use crate::store::{SegmentInfo, SegmentTable};
+use crate::store::{SegmentEntry, SegmentInfo};
 
 /// A handle to a log. Nothing outside of this crate can name it, so that nothing else can
 /// be a [`ReadableLog`], which may therefore grow.
@@ -260,20 +261,20 @@ pub trait ReadableLog: Handle {
     fn segments(&self) -> Result<Vec<SegmentInfo>> {
         let source = self.reads().0;
         source.refresh()?;
-        Ok(segment_infos(source.table(), source.limit(Visibility::Appended)?))
+        let entries = Segments::of(&*source).all()?;
+        Ok(segment_infos(&entries, source.limit(Visibility::Appended)?))
     }
 
     /// First logical offset that still exists; retention moves it.
     fn earliest_offset(&self) -> Result<u64> {
         let source = self.reads().0;
         source.refresh()?;
-        Ok(source.table().earliest())
+        Ok(Segments::of(&*source).earliest())
     }
 }
 
-/// The segments of a table, of which records up to the limit are counted.
-pub(crate) fn segment_infos(table: &SegmentTable, limit: Limit) -> Vec<SegmentInfo> {
-    let entries = table.snapshot();
+/// What users are told of segments, of which records up to the limit are counted.
+pub(crate) fn segment_infos(entries: &[Arc<SegmentEntry>], limit: Limit) -> Vec<SegmentInfo> {
     let mut infos: Vec<SegmentInfo> = Vec::with_capacity(entries.len());
     for (i, entry) in entries.iter().enumerate() {
         let following = entries.get(i + 1).map_or(limit.next_offset, |next| next.meta.first_offset);

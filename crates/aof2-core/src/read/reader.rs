@@ -111,7 +111,7 @@ impl AofReader {
     pub(crate) fn describe(&self) -> String {
         use super::{Limit, segment_infos};
         let nothing = Limit { position: Default::default(), next_offset: 0 };
-        let segments: Vec<String> = segment_infos(self.log.table(), nothing)
+        let segments: Vec<String> = segment_infos(&self.log.table().snapshot(), nothing)
             .iter()
             .map(|s| {
                 format!(

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::segment::Segment;
-use crate::store::{SegmentEntry, SegmentTable};
+use crate::store::{Inherited, SegmentEntry, SegmentTable};
 use crate::sync::Position;
 
 /// Which records a reader sees.
@@ -69,6 +69,10 @@ pub(crate) type WaitFuture<'a> = Pin<Box<dyn Future<Output = Result<Waited>> + S
 pub(crate) trait Source: Send + Sync + Debug {
     fn storage(&self) -> &dyn Storage;
     fn table(&self) -> &SegmentTable;
+    /// What the log has from others, if it is a fork.
+    fn inherited(&self) -> Option<Arc<Inherited>> {
+        None
+    }
     /// Whether lookups may keep what they learn in memory.
     fn remembers(&self) -> bool;
     /// Refuses reads through a handle that is closed or was forked.

@@ -3,7 +3,7 @@
 //! ```text
 //! right      one change of a segment's files at a time, one of its objects at a time
 //! look       with the right in hand: is there anything to do?
-//! objections the last copy, readers, pins
+//! objections the last copy, readers, pins, holds of forks and snapshots
 //! decide     for what others see, too
 //! intent     recorded, if the work could be seen half done
 //! work       a new copy is durable and verified; nothing names it yet
@@ -19,13 +19,14 @@ use super::change::{Applied, Change, Objections, Suspect};
 use super::copy::{Copies, Residency};
 use super::entry::SegmentEntry;
 use super::info::SealedInfo;
+use super::lineage::Holds;
 use super::state::Store;
 use super::steps;
 use crate::error::{AofError, Result};
-use crate::format::SegmentId;
 use crate::format::manifest::ManifestEvent;
+use crate::format::{Inheritance, SegmentId};
 use crate::manifest::Manifest;
-use crate::planted::{self, StoreBug};
+use crate::planted::{self, ForkBug, StoreBug};
 use crate::segment::SegmentMeta;
 
 /// How one kind of change is made. [`Store::apply`] calls these in the order they stand
@@ -134,10 +135,18 @@ impl Store {
         if !confirm(&entry)? {
             return Ok(Applied::nothing());
         }
+        // Until the segment is gone: whoever forks the log waits, and then sees that it is.
+        let _holds = match change {
+            Change::Drop(..) => Some(Holds::of(self.storage(), self.layout()).lock()?),
+            _ => None,
+        };
         // Readers keep what they have mapped, and pins bind the policy, not its user.
-        let is_last_copy = self.objections(change, &entry).is_last_copy;
-        if is_last_copy && !planted::in_store(StoreBug::LastCopyDropped) {
+        let objections = self.objections(change, &entry);
+        if objections.is_last_copy && !planted::in_store(StoreBug::LastCopyDropped) {
             return Err(AofError::LastCopy(change.segment_id()));
+        }
+        if matches!(change, Change::Drop(..)) {
+            self.check_not_held(change.segment_id())?;
         }
         if change.is_shared() {
             self.decide(change)?;
@@ -208,6 +217,18 @@ impl Store {
     ) -> Result<()> {
         let _right = self.busy.begin(Slot::Files(meta.segment_id));
         self.while_sealing(meta, seal)
+    }
+
+    fn no_such_segment(&self, segment_id: SegmentId) -> AofError {
+        let inherited = self.inherited();
+        let lineage = inherited.as_ref().map(|inherited| inherited.lineage());
+        let is_of = |origin: &&Inheritance| {
+            (origin.first_segment..=origin.last_segment).contains(&segment_id)
+        };
+        match lineage.and_then(|lineage| lineage.origins.iter().find(is_of)) {
+            Some(origin) => AofError::Shared { segment_id, origin: origin.name.clone() },
+            None => AofError::NoSuchSegment(segment_id),
+        }
     }
 
     /// How many changes wait for another.
@@ -313,10 +334,33 @@ impl Store {
         Ok(())
     }
 
+    /// Forks and snapshots that read a segment, as the disk says now.
+    pub(crate) fn holders_of(&self, segment_id: SegmentId) -> Result<Vec<String>> {
+        let listed = match planted::in_forks(ForkBug::HoldsFromMemory) {
+            true => Default::default(),
+            false => Holds::of(self.storage(), self.layout()).list()?,
+        };
+        Ok(listed.holders_of(segment_id, self.now_ms()))
+    }
+
+    /// Logical offset of the log's last snapshot, as the disk says now.
+    pub(crate) fn last_snapshot(&self) -> Result<Option<u64>> {
+        let listed = Holds::of(self.storage(), self.layout()).list()?;
+        Ok(listed.last_place_of(self.stream_id(), self.now_ms()))
+    }
+
+    fn check_not_held(&self, segment_id: SegmentId) -> Result<()> {
+        let holders = self.holders_of(segment_id)?;
+        match holders.is_empty() {
+            true => Ok(()),
+            false => Err(AofError::Held { path: self.layout().root().to_owned(), holders }),
+        }
+    }
+
     /// A sealed segment that is not damaged.
     pub(crate) fn sealed_entry(&self, segment_id: SegmentId) -> Result<Arc<SegmentEntry>> {
         let entry = self.table().find(segment_id.as_u32()).filter(|e| e.sealed_info().is_some());
-        let entry = entry.ok_or(AofError::NoSuchSegment(segment_id))?;
+        let entry = entry.ok_or_else(|| self.no_such_segment(segment_id))?;
         match &entry.damage {
             Some(damage) => Err(AofError::Corrupt(Box::new(damage.clone()))),
             None => Ok(entry),

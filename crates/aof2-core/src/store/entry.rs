@@ -22,6 +22,8 @@ pub(crate) struct SegmentEntry {
     sealed: OnceLock<SealedInfo>,
     /// Why the segment as a whole cannot be read.
     pub(crate) damage: Option<Damage>,
+    /// Whether it is another log's, and only the part up to `durable_bytes` is read.
+    is_cut: bool,
     bytes: Mutex<Bytes>,
     /// Its map's place among all that the process keeps open.
     place: KeptPlace,
@@ -87,6 +89,21 @@ impl SegmentEntry {
         Self { damage: Some(why), ..Self::sealed(meta, path, info, Copies::hot()) }
     }
 
+    /// Of a segment of another log: what follows its `durable_bytes` is not read.
+    pub(super) fn cut(self) -> Self {
+        Self { is_cut: true, ..self }
+    }
+
+    /// Where it is cut, if it is.
+    pub(crate) fn cut_end(&self) -> Option<u32> {
+        self.sealed_info().filter(|_| self.is_cut).map(|info| info.durable_bytes)
+    }
+
+    /// Whether it is cut at or before this position.
+    pub(crate) fn is_cut_before(&self, position: u32) -> bool {
+        self.cut_end().is_some_and(|end| end <= position)
+    }
+
     /// A segment without a footer that is not mapped yet.
     pub(crate) fn unmapped(meta: SegmentMeta, path: PathBuf) -> Self {
         Self {
@@ -94,6 +111,7 @@ impl SegmentEntry {
             path,
             sealed: OnceLock::new(),
             damage: None,
+            is_cut: false,
             bytes: Mutex::new(Bytes { copies: Copies::hot(), ..Bytes::default() }),
             place: KeptPlace::default(),
             last_read: AtomicU64::new(0),

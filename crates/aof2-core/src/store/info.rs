@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::copy::{ColdCopy, Residency};
 use super::entry::SegmentEntry;
 use crate::error::Damage;
-use crate::format::SegmentFooter;
+use crate::format::{SegmentFooter, StreamId};
 
 /// What a footer says, kept in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ impl SealedInfo {
 pub struct SegmentInfo {
     /// Its number.
     pub segment_id: u64,
+    /// The log that it belongs to: another one, if this is a fork and inherited it.
+    pub stream_id: StreamId,
     /// Logical offset of its first record.
     pub first_offset: u64,
     /// Records in it; for the active segment those appended so far.
@@ -91,6 +93,7 @@ impl SegmentInfo {
         let copies = entry.copies();
         Self {
             segment_id: meta.segment_id.as_u64(),
+            stream_id: meta.stream_id,
             first_offset: meta.first_offset,
             record_count: sealed
                 .map_or(next_offset.saturating_sub(meta.first_offset), |s| s.record_count),
@@ -98,7 +101,9 @@ impl SegmentInfo {
             segment_bytes: u64::from(meta.segment_bytes),
             base_offset: meta.base_offset,
             created_at_ns: meta.created_at_ns,
-            last_timestamp_ms: sealed.map(|s| s.last_timestamp_ms),
+            last_timestamp_ms: sealed
+                .filter(|_| entry.cut_end().is_none())
+                .map(|s| s.last_timestamp_ms),
             ext_id: sealed.map(|s| s.ext_id),
             is_sealed: sealed.is_some(),
             path: entry.path.clone(),

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cold::ColdStore;
-use super::files::create_anew;
-use super::layout::Layout;
+use super::layout::{Layout, create_anew};
 use super::listing::list_names;
 use crate::error::{AofError, Result};
 use crate::format::{

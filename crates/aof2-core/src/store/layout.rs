@@ -1,16 +1,18 @@
 //! Directories and files of a log.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::address::refuse_address;
-use super::files::{create_anew, temporary_of};
 use crate::error::{AofError, Result};
 use crate::format::{
     COLD_LOCATION_NAME, COLD_WRITER_NAME, ColdTailName, FormatError, LastClaim, PINS_NAME,
     STREAM_IDENTITY_LEN_MAX, SegmentFileName, SpareFileName, StreamIdentity, WRITER_CLAIM_LEN_MAX,
     WarmFileName,
 };
-use crate::io::{EntryKind, OpenMode, Storage};
+use crate::io::{EntryKind, File, OpenMode, Storage};
+
+const SEGMENTS_DIR: &str = "segments";
 
 /// Where a log keeps what.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ impl Layout {
 
     /// Active and sealed segments.
     pub fn segments_dir(&self) -> PathBuf {
-        self.root.join("segments")
+        self.root.join(SEGMENTS_DIR)
     }
 
     /// Sealed segments that retention set aside.
@@ -97,6 +99,11 @@ impl Layout {
         self.cold_dir().join(COLD_WRITER_NAME)
     }
 
+    /// Who else reads the log's segments.
+    pub fn holds_dir(&self) -> PathBuf {
+        self.root.join("holds")
+    }
+
     /// Segments that stay in the hot tier.
     pub fn pins_file(&self) -> PathBuf {
         self.root.join(PINS_NAME)
@@ -119,7 +126,7 @@ impl Layout {
 
     /// Path of a segment.
     pub fn segment_path(&self, name: &SegmentFileName) -> PathBuf {
-        self.segments_dir().join(name.to_string())
+        self.root.join(format!("{SEGMENTS_DIR}/{name}"))
     }
 
     /// Creates what is missing and makes it durable, up to the first ancestor that
@@ -274,4 +281,19 @@ impl Layout {
         let dir = path.parent().unwrap_or(&self.root);
         storage.sync_dir(dir).map_err(AofError::io("sync directory", dir))
     }
+}
+
+/// The name under which a file is written until it is complete.
+pub(crate) fn temporary_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
+/// Creates a file, replacing one that a crash left.
+pub(crate) fn create_anew(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn File>> {
+    if storage.exists(path).map_err(AofError::io("look for", path))? {
+        storage.remove(path).map_err(AofError::io("remove", path))?;
+    }
+    storage.create_new(path).map_err(AofError::io("create", path))
 }

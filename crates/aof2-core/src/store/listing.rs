@@ -2,7 +2,6 @@
 //! of refreshing a reader, of claiming, and of verifying. Nothing is opened here and
 //! nothing refused.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::entry::SegmentEntry;
@@ -28,6 +27,18 @@ pub(crate) struct SegmentNames {
 }
 
 impl SegmentNames {
+    fn of_hot(name: &SegmentFileName) -> Self {
+        Self { hot: vec![*name], ..Self::of(name.segment_id) }
+    }
+
+    fn of_warm(name: &WarmFileName) -> Self {
+        Self { warm: vec![*name], ..Self::of(name.segment_id) }
+    }
+
+    fn of_cold(name: &ColdTailName) -> Self {
+        Self { cold: vec![*name], ..Self::of(name.artifact.segment_id) }
+    }
+
     fn of(segment_id: SegmentId) -> Self {
         Self { segment_id, hot: Vec::new(), warm: Vec::new(), cold: Vec::new() }
     }
@@ -107,14 +118,10 @@ impl Listing {
         };
         let warm = listing.sort_copies(storage, layout.warm_dir(), WarmFileName::parse)?;
         let cold = listing.sort_copies(storage, layout.cold_dir(), ColdTailName::parse)?;
-        let mut segments: BTreeMap<SegmentId, SegmentNames> = BTreeMap::new();
-        let mut of = |id: SegmentId, add: &dyn Fn(&mut SegmentNames)| {
-            add(segments.entry(id).or_insert_with(|| SegmentNames::of(id)));
-        };
-        names.segments.iter().for_each(|n| of(n.segment_id, &|s| s.hot.push(*n)));
-        warm.iter().for_each(|n| of(n.segment_id, &|s| s.warm.push(*n)));
-        cold.iter().for_each(|n| of(n.artifact.segment_id, &|s| s.cold.push(*n)));
-        listing.segments = segments.into_values().collect();
+        let hot = names.segments.iter().map(SegmentNames::of_hot);
+        let warm = warm.iter().map(SegmentNames::of_warm);
+        let cold = cold.iter().map(SegmentNames::of_cold);
+        listing.segments = joined(hot.chain(warm).chain(cold).collect());
         listing.foreign.sort();
         listing.strangers.sort();
         listing.temporaries.sort();
@@ -159,6 +166,22 @@ impl Listing {
         let at = self.segments.binary_search_by_key(&segment_id, |names| names.segment_id);
         at.ok().and_then(|at| self.segments.get(at))
     }
+}
+
+/// Names of copies in the order of their segments, those of one segment together. The sort
+/// is stable and quick: each tier comes in order.
+fn joined(mut segments: Vec<SegmentNames>) -> Vec<SegmentNames> {
+    segments.sort_by_key(|names| names.segment_id);
+    segments.dedup_by(|other, first| {
+        let is_same = other.segment_id == first.segment_id;
+        if is_same {
+            first.hot.append(&mut other.hot);
+            first.warm.append(&mut other.warm);
+            first.cold.append(&mut other.cold);
+        }
+        is_same
+    });
+    segments
 }
 
 /// Names of files in a directory that parse, in order; none if it does not exist.

@@ -12,12 +12,12 @@ mod change;
 pub(crate) mod cold;
 mod copy;
 mod entry;
-mod files;
 mod found;
 pub(crate) mod identity;
 mod info;
 pub(crate) mod kept_index;
 mod layout;
+mod lineage;
 mod listing;
 mod local;
 mod pins;
@@ -40,11 +40,16 @@ pub(crate) use cold::{ColdStore, bring, store_location};
 pub use copy::Residency;
 pub(crate) use copy::{ColdCopy, Copies};
 pub(crate) use entry::{Opened, SegmentEntry};
-pub(crate) use files::{create_anew, temporary_of};
 pub(crate) use found::Found;
 pub(crate) use identity::{directory_name, draw_id, recorded_id};
 pub use info::{SealedInfo, SegmentInfo};
 pub use layout::{Layout, SegmentListing};
+pub(crate) use layout::{create_anew, temporary_of};
+pub(crate) use lineage::{
+    Holds, HoldsLock, Inherited, ListedHolds, ORIGINS_DIR, dropped_dir, find_log, holds_log,
+    load_lineage, locate, normal, recorded_lineage, relative_path, remove_other_lineages,
+    store_lineage, walk_logs,
+};
 pub(crate) use listing::{Listing, SegmentNames};
 pub(crate) use placing::{missing_entry, sealed_entries};
 pub(crate) use publish::{

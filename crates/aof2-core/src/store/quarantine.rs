@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{create_anew, temporary_of};
-use super::layout::Layout;
+use super::layout::{Layout, create_anew, temporary_of};
 use crate::error::{AofError, Result};
 use crate::io::{File, OpenMode, Storage};
 

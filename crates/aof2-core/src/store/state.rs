@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::busy::{Busy, Right, Slot};
@@ -14,11 +15,12 @@ use super::cold::ColdStore;
 use super::copy::Copies;
 use super::entry::SegmentEntry;
 use super::layout::Layout;
+use super::lineage::Inherited;
 use super::pins::Pins;
 use super::table::SegmentTable;
 use super::transitions::Transitions;
 use crate::error::{AofError, Result};
-use crate::format::{SegmentId, StreamId, StreamIdentity};
+use crate::format::{Lineage, SegmentId, StreamId, StreamIdentity};
 use crate::io::{Clock, ForkStamp, Storage};
 use crate::manifest::ManifestConfig;
 use crate::planted::{self, StoreBug};
@@ -73,6 +75,8 @@ pub(crate) struct StoreParts {
     pub(crate) table: SegmentTable,
     pub(crate) cold: Arc<ColdStore>,
     pub(crate) manifest: ManifestConfig,
+    /// What the log has from others, if it is a fork.
+    pub(crate) lineage: Option<Lineage>,
 }
 
 /// The segments of an open log.
@@ -83,6 +87,7 @@ pub(crate) struct Store {
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     table: SegmentTable,
+    inherited: ArcSwapOption<Inherited>,
     cold: Arc<ColdStore>,
     manifest_config: ManifestConfig,
     /// Who changes what.
@@ -102,8 +107,11 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(parts: StoreParts) -> Arc<Self> {
-        let StoreParts { identity, layout, storage, clock, table, cold, manifest } = parts;
+        let StoreParts { identity, layout, storage, clock, table, cold, manifest, lineage } = parts;
+        let inherited = lineage
+            .map(|lineage| Arc::new(Inherited::new(Arc::clone(&storage), layout.root(), lineage)));
         let store = Self {
+            inherited: ArcSwapOption::new(inherited),
             identity,
             layout,
             storage,
@@ -178,6 +186,19 @@ impl Store {
 
     pub(crate) fn table(&self) -> &SegmentTable {
         &self.table
+    }
+
+    /// What the log has from others, if it is a fork.
+    pub(crate) fn inherited(&self) -> Option<Arc<Inherited>> {
+        self.inherited.load_full()
+    }
+
+    /// From now on the log inherits this.
+    pub(crate) fn set_lineage(&self, lineage: Option<Lineage>) {
+        let inherited = lineage.map(|lineage| {
+            Arc::new(Inherited::new(Arc::clone(&self.storage), self.layout.root(), lineage))
+        });
+        self.inherited.store(inherited);
     }
 
     pub(crate) fn cold(&self) -> &ColdStore {

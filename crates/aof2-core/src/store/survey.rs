@@ -12,9 +12,10 @@ use super::found::Found;
 use super::identity::{directory_name, recorded_id, unidentified};
 use super::kept_index;
 use super::layout::Layout;
+use super::lineage::{load_lineage, recorded_lineage};
 use super::listing::{Listing, SegmentNames};
 use crate::error::{AofError, Result};
-use crate::format::{SegmentFileName, SegmentFormat, StreamId, StreamIdentity};
+use crate::format::{Lineage, SegmentFileName, SegmentFormat, StreamId, StreamIdentity};
 use crate::io::Storage;
 use crate::segment::Artifact;
 
@@ -88,7 +89,7 @@ impl Look<'_> {
             (Some(found), None) => Ok(Some(found)),
             // Evicted, perhaps since it was listed.
             (None, Some(Ok(copies))) => Ok(Found::of_compressed(path_of, copies)),
-            (None, Some(Err(error))) if is_not_found(&error) => Ok(None),
+            (None, Some(Err(error))) if error.is_not_found() => Ok(None),
             (None, Some(Err(error))) if names.hot.is_empty() && is_damage(&error) => {
                 let path = names.compressed_path(self.layout);
                 Ok(Some(Found::of_damaged(names.segment_id, path, &error)))
@@ -106,7 +107,7 @@ impl Look<'_> {
             let path = self.layout.segment_path(name);
             let found = match Found::load(self.storage, *name, path, self.format) {
                 // Removed by retention or a closing writer since it was listed.
-                Err(error) if is_not_found(&error) => continue,
+                Err(error) if error.is_not_found() => continue,
                 found => found?,
             };
             if names.hot.len() > 1 && found.is_blank() {
@@ -152,10 +153,6 @@ impl Look<'_> {
     }
 }
 
-fn is_not_found(error: &AofError) -> bool {
-    error.io_source().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
-}
-
 /// The stream's identity and its segment files, oldest first.
 #[derive(Debug)]
 pub(crate) struct Survey {
@@ -164,6 +161,8 @@ pub(crate) struct Survey {
     /// Blank files that share their id with a real segment.
     pub(crate) blank_twins: Vec<PathBuf>,
     pub(crate) listing: Listing,
+    /// What the log has from others, if it is a fork.
+    pub(crate) lineage: Option<Lineage>,
 }
 
 impl Survey {
@@ -172,8 +171,16 @@ impl Survey {
         layout.check_is_log(storage)?;
         let identity = layout.load_identity(storage)?;
         let format = identity.as_ref().map_or(SegmentFormat::Full, |i| i.format);
-        let listing = Listing::take(storage, layout)?;
+        let lineage = match &identity {
+            Some(identity) => load_lineage(storage, layout, identity)?,
+            None => recorded_lineage(storage, layout)?,
+        };
+        let mut listing = Listing::take(storage, layout)?;
         listing.refuse_foreign()?;
+        if let Some(lineage) = &lineage {
+            // Copies of inherited segments, of which not all are there yet.
+            listing.segments.retain(|names| names.segment_id >= lineage.start.segment);
+        }
         let look = Look { storage, layout, cold, format };
         let mut blank_twins = Vec::new();
         let found = look.segments(listing.segments.iter(), &mut blank_twins)?;
@@ -181,7 +188,7 @@ impl Survey {
         for f in &found {
             f.check_belongs(storage, stream_id)?;
         }
-        Ok(Self { identity, found, blank_twins, listing })
+        Ok(Self { identity, found, blank_twins, listing, lineage })
     }
 
     /// The identity, from its file or else from the segments; `None` if there is no log.
@@ -194,16 +201,28 @@ impl Survey {
         if self.identity.is_some() {
             return Ok(self.identity.clone());
         }
-        let Some(first) = self.found.iter().find(|f| matches!(f.header, Ok(Some(_)))) else {
-            return Ok(None);
-        };
+        let first = self.found.iter().find(|f| matches!(f.header, Ok(Some(_))));
+        let Some(first) = first else { return Ok(self.of_lineage(layout)) };
         let told = first_stream_id(&self.found).or_else(|| recorded_id(storage, layout));
         Ok(Some(StreamIdentity {
             stream_id: told.ok_or_else(|| unidentified(layout))?,
             name: directory_name(layout.root()),
             format: first.format,
             created_at_ns: first.name.created_at_ns,
+            lineage: self.lineage.as_ref().map(Lineage::checksum),
         }))
+    }
+
+    /// The identity of a fork that has no segments of its own yet.
+    fn of_lineage(&self, layout: &Layout) -> Option<StreamIdentity> {
+        let lineage = self.lineage.as_ref()?;
+        Some(StreamIdentity {
+            stream_id: lineage.stream_id,
+            name: directory_name(layout.root()),
+            format: SegmentFormat::Full,
+            created_at_ns: 0,
+            lineage: Some(lineage.checksum()),
+        })
     }
 }
 

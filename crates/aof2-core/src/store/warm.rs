@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::files::{create_anew, temporary_of};
-use super::layout::Layout;
+use super::layout::{Layout, create_anew, temporary_of};
 use crate::error::{AofError, Result};
 use crate::format::{Crc64, WarmFileName};
 use crate::io::{File, Storage};

@@ -22,6 +22,7 @@ mod budget;
 mod cold_plan;
 mod config;
 mod coordinator;
+mod counters;
 mod local_plan;
 mod outcome;
 mod plan;
@@ -39,6 +40,7 @@ mod tests;
 
 pub(crate) use activation::Priority;
 pub(crate) use coordinator::Coordinator;
-pub use status::{ColdStatus, TierMetrics, TierStatus};
+pub use counters::TierMetrics;
+pub use status::{ColdStatus, TierStatus};
 pub(crate) use stream::StreamTiers;
 pub(crate) use task::{Lane, Task};

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::activation::{PendingActivationQueue, Priority};
 use super::config::AdmissionPolicy;
 use super::coordinator::Coordinator;
+use super::counters::TierCounters;
 use super::outcome::Backoff;
-use super::status::{TierCounters, TierStatus};
 use super::task::{Lane, Task};
 use crate::check::ScrubState;
 use crate::error::{AofError, Result};
@@ -104,7 +104,12 @@ impl StreamTiers {
 
     /// The stream, while it is open.
     pub(super) fn stream(&self) -> Option<Arc<Stream>> {
-        self.stream.get()?.upgrade().filter(|stream| !stream.is_stopped())
+        self.attached().filter(|stream| !stream.is_stopped())
+    }
+
+    /// The stream, also one that does nothing more.
+    pub(super) fn attached(&self) -> Option<Arc<Stream>> {
+        self.stream.get()?.upgrade()
     }
 
     /// Counts what is in the hot tier anew.
@@ -120,15 +125,6 @@ impl StreamTiers {
         stream.space_changed();
         // There may be something to upload, or to remove because it was.
         self.coordinator.notify_lane(Lane::Cold);
-    }
-
-    pub(crate) fn status(&self) -> TierStatus {
-        // A stream that was fenced still says so.
-        let stream = self.stream.get().and_then(Weak::upgrade).filter(|stream| stream.is_sound());
-        match stream {
-            Some(stream) => TierStatus::of(self, &stream),
-            None => TierStatus::default(),
-        }
     }
 }
 

@@ -18,14 +18,15 @@ use super::tiers::Tiers;
 use super::time::TimeSource;
 use crate::error::{AofError, Result};
 use crate::format::{
-    SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody, WatermarkHeader, WatermarkState,
+    Lineage, SEGMENT_HEADER_LEN, SegmentId, StreamIdentity, WatermarkBody, WatermarkHeader,
+    WatermarkState,
 };
 use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::{FIRST_PAGES_LEN, SpareSync};
 use crate::store::{
-    ColdStore, Layout, Owner, SegmentEntry, SegmentTable, Store, StoreParts, Survey,
+    ColdStore, Holds, Layout, Owner, SegmentEntry, SegmentTable, Store, StoreParts, Survey,
     WatermarkPublisher, draw_id, durable_position, identity, load_claim, mark_doubtful,
-    refuse_address,
+    refuse_address, remove_other_lineages,
 };
 use crate::sync::{Position, Watermark};
 
@@ -94,11 +95,14 @@ impl Stream {
         };
         check_same_stream(&config, &identity)?;
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
+        let lineage = survey.lineage.clone();
+        check_fork(&*storage, &layout, &cold, &identity, lineage.as_ref())?;
         let recovery = Recovery {
             storage: &*storage,
             layout: &layout,
             identity: &identity,
             claim,
+            held_until: Holds::of(&*storage, &layout).list()?.durable_end(),
             target_bytes: config
                 .segment_target_bytes
                 .map_or(u32::MAX, |b| u32::try_from(b).unwrap_or(u32::MAX)),
@@ -112,7 +116,7 @@ impl Stream {
             }
         })?;
         let outside = Outside { storage, clock, cold, tiers };
-        let stream = Self::assemble(config, layout, identity, outside, recovered)?;
+        let stream = Self::assemble(config, layout, identity, lineage, outside, recovered)?;
         *stream.lock.lock() = Some(lock);
         let doubtful = doubtful_segments(claim, &stream.store.table().snapshot());
         stream.store.start_transitions(stream.config.manifest_mode, doubtful)?;
@@ -134,6 +138,7 @@ impl Stream {
         config: AofConfig,
         layout: Layout,
         identity: StreamIdentity,
+        lineage: Option<Lineage>,
         outside: Outside,
         recovered: Recovered,
     ) -> Result<Arc<Self>> {
@@ -191,7 +196,7 @@ impl Stream {
         let metrics = Metrics::default();
         count(&metrics.recovery_truncated_bytes, recovered.truncated_bytes);
         let manifest = config.manifest.clone();
-        let parts = StoreParts { identity, layout, storage, clock, table, cold, manifest };
+        let parts = StoreParts { identity, layout, storage, clock, table, cold, manifest, lineage };
         let store = Store::new(parts);
         let stream = Self {
             tail: Mutex::new(tail),
@@ -332,6 +337,7 @@ fn draw_identity(
         name: config.stream_name(),
         format: config.format,
         created_at_ns: clock.now_ns(),
+        lineage: None,
     })
 }
 
@@ -341,6 +347,28 @@ struct Outside {
     clock: Arc<dyn Clock>,
     cold: Arc<ColdStore>,
     tiers: Arc<dyn Tiers>,
+}
+
+/// What a fork needs besides: files that a change of its lineage left go.
+fn check_fork(
+    storage: &dyn Storage,
+    layout: &Layout,
+    cold: &ColdStore,
+    identity: &StreamIdentity,
+    lineage: Option<&Lineage>,
+) -> Result<()> {
+    if lineage.is_some_and(|lineage| !lineage.origins.is_empty()) && cold.tier().is_some() {
+        // A bucket would hold the fork's own records alone.
+        return Err(AofError::InvalidConfig {
+            field: "cold",
+            reason: format!(
+                "{} is a fork and shares segments with other logs; detach it before it gets a \
+                 cold tier",
+                layout.root().display()
+            ),
+        });
+    }
+    remove_other_lineages(storage, layout, identity.lineage)
 }
 
 /// A clock that was set back a little must not make timestamps go backwards, but

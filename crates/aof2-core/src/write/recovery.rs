@@ -15,12 +15,11 @@ use std::sync::Arc;
 
 use crate::error::{AofError, Damage, Result};
 use crate::format::{
-    SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentId, StreamIdentity,
-    WatermarkBody, WatermarkState,
+    OwnStart, SEGMENT_HEADER_LEN, SegmentFileName, SegmentFooter, SegmentFormat, SegmentId,
+    StreamIdentity, WatermarkBody, WatermarkState,
 };
 use crate::io::{File, OpenMode, Storage};
-use crate::planted;
-use crate::planted::Bug;
+use crate::planted::{self, Bug, ForkBug};
 use crate::segment::{ScanStop, SealRequest, SegmentAppender, SegmentFlush, SegmentMeta, TailScan};
 use crate::store::Layout;
 use crate::store::durable_position;
@@ -54,6 +53,17 @@ pub(crate) struct RecoveredTail {
     pub(crate) last_timestamp_ms: u64,
 }
 
+impl Recovered {
+    /// Of a fork: what it inherits is before its own segments.
+    fn continue_lineage(&mut self, start: OwnStart, has_no_segments: bool) {
+        if has_no_segments {
+            self.next_segment = start.segment;
+            self.bytes = start.bytes;
+        }
+        self.last_timestamp_ms = self.last_timestamp_ms.max(start.timestamp_ms);
+    }
+}
+
 /// An unsealed segment and what its scan found.
 struct Scanned {
     meta: SegmentMeta,
@@ -83,6 +93,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) identity: &'a StreamIdentity,
     /// What the last writer claimed, if its watermark file survived.
     pub(crate) claim: Option<WatermarkBody>,
+    /// First logical offset behind what forks and snapshots hold, which had been durable.
+    pub(crate) held_until: u64,
     pub(crate) target_bytes: u32,
     /// For footers that the crash kept from being written.
     pub(crate) ext_id: u64,
@@ -99,14 +111,21 @@ impl Recovery<'_> {
         let unused = self.adopt_spare(&mut survey)?;
         let found = &survey.found;
         let unsealed = self.unsealed_count(found);
+        let start = survey.lineage.as_ref().map(|lineage| lineage.start);
+        let after = start.and_then(|start| {
+            start.segment.as_u32().checked_sub(1).map(|index| (index, start.offset))
+        });
         let (entries, next_offset) = sealed_entries(
             self.storage,
             self.identity.stream_id,
             found,
             found.len() - unsealed,
-            None,
+            after,
         )?;
         let mut recovered = self.continue_after(entries, next_offset, found);
+        if let Some(start) = start {
+            recovered.continue_lineage(start, found.is_empty());
+        }
         let open_end = &found[found.len() - unsealed..];
         if let Some(first) = open_end.first() {
             self.bridge_missing(&mut recovered, first)?;
@@ -167,7 +186,8 @@ impl Recovery<'_> {
     /// them: such a file takes part as the newest segment. Returns the spares that were
     /// never written.
     fn adopt_spare(&self, survey: &mut Survey) -> Result<Vec<PathBuf>> {
-        let next = survey.found.last().map_or(0, |f| f.index() + 1);
+        let start = survey.lineage.as_ref().map_or(0, |lineage| lineage.start.segment.as_u32());
+        let next = survey.found.last().map_or(start, |f| f.index() + 1);
         // A blank newest segment may have been too small for its first record, and
         // the spare took its place.
         let replaced = survey.found.last().filter(|f| f.is_blank()).map(Found::index);
@@ -235,7 +255,7 @@ impl Recovery<'_> {
             meta.base_offset = base_offset;
             path = self.layout.segment_path(&meta.file_name());
         }
-        let claimed = self.claim.map_or(0, |c| c.durable_count);
+        let claimed = self.claimed();
         let scan = found.scan(self.storage, meta, claimed)?;
         Ok(Scanned { meta, path, scan, temporary: temporary.then(|| found.path.clone()) })
     }
@@ -385,10 +405,19 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// First logical offset behind what is known to have been durable.
+    fn claimed(&self) -> u64 {
+        let held = match planted::in_forks(ForkBug::TailCutBelowHold) {
+            true => 0,
+            false => self.held_until,
+        };
+        self.claim.map_or(0, |claim| claim.durable_count).max(held)
+    }
+
     /// Damage, if something proves that records behind the scan's end had been
     /// durable.
     fn check_proof(&self, scanned: &Scanned, proven: u64) -> Result<()> {
-        let claimed = self.claim.map_or(0, |c| c.durable_count);
+        let claimed = self.claimed();
         let end = scanned.end_offset();
         if proven.max(claimed) <= end || planted::is(Bug::TruncateDamage) {
             return Ok(());
@@ -412,7 +441,7 @@ impl Recovery<'_> {
 
     /// With every segment sealed, a claim beyond them means a segment is gone.
     fn check_claim(&self, recovered: &Recovered) -> Result<()> {
-        let claimed = self.claim.map_or(0, |c| c.durable_count);
+        let claimed = self.claimed();
         if claimed <= recovered.next_offset {
             return Ok(());
         }

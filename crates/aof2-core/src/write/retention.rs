@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::config::invalid;
 use super::metrics::count;
 use super::stream::Stream;
-use crate::error::Result;
+use crate::error::{AofError, Result};
+use crate::format::Inheritance;
+use crate::read::Segments;
 use crate::store::{Change, Removal, SegmentEntry, SegmentInfo};
 
 /// What happens to a segment that retention lets go.
@@ -79,6 +81,9 @@ pub enum KeptReason {
     NewestArchived,
     /// A reader of this process holds it.
     Held,
+    /// A fork or a snapshot reads it, or it belongs to the log that this one was forked
+    /// from.
+    Shared,
 }
 
 impl KeptReason {
@@ -92,6 +97,7 @@ impl KeptReason {
             Self::Damaged => "damaged",
             Self::NewestArchived => "newest_archived",
             Self::Held => "held",
+            Self::Shared => "shared",
         }
     }
 }
@@ -143,6 +149,11 @@ impl Stream {
         }
         let mut report = RetentionReport::default();
         let mut total = self.used_bytes();
+        if let Some(kept) = self.retain_inherited(policy, total)? {
+            report.kept = Some(kept);
+            report.earliest_offset = Segments::of(self).earliest();
+            return Ok(report);
+        }
         let entries = self.store.table().snapshot();
         for entry in &entries {
             let bytes = match self.may_go(entry, policy, total, entries.len()) {
@@ -150,6 +161,10 @@ impl Stream {
                 Ok(_) if entry.is_held() => {
                     report.held_back = true;
                     report.kept = Some(kept(entry, KeptReason::Held));
+                    break;
+                }
+                Ok(_) if !self.store.holders_of(entry.meta.segment_id)?.is_empty() => {
+                    report.kept = Some(kept(entry, KeptReason::Shared));
                     break;
                 }
                 Ok(bytes) => bytes,
@@ -165,14 +180,21 @@ impl Stream {
                 );
                 return invalid("tiers", reason);
             }
-            self.remove(entry, policy.action)?;
+            match self.remove(entry, policy.action) {
+                // Somebody forked the log just now.
+                Err(AofError::Held { .. }) => {
+                    report.kept = Some(kept(entry, KeptReason::Shared));
+                    break;
+                }
+                removed => removed?,
+            }
             let info = SegmentInfo::of(entry, 0, 0);
             report.record_count += info.record_count;
             report.bytes += bytes;
             total = total.saturating_sub(bytes);
             report.segments.push(info);
         }
-        report.earliest_offset = self.store.table().earliest();
+        report.earliest_offset = Segments::of(self).earliest();
         self.note_future(report.kept);
         if !report.segments.is_empty() {
             tracing::info!(
@@ -184,6 +206,42 @@ impl Stream {
             self.tiers.notify();
         }
         Ok(report)
+    }
+
+    /// Lets go of what the log inherited, which is older than all that it has itself: what
+    /// all of an ancestor's records may go of, oldest first. Returns what stays.
+    fn retain_inherited(
+        &self,
+        policy: &RetentionPolicy,
+        total: u64,
+    ) -> Result<Option<KeptSegment>> {
+        let Some(inherited) = self.store.inherited() else { return Ok(None) };
+        let lineage = inherited.lineage();
+        let now_ms = self.store.clock().now_ns() / 1_000_000;
+        let has_own = self.durable.count() > lineage.start.offset;
+        let too_many = policy.max_bytes.is_some_and(|max| total > max);
+        let oldest_kept = now_ms.saturating_sub(policy.max_age_ms.unwrap_or(now_ms));
+        // The time of the newest is known, and the others are not newer.
+        let too_old = policy.max_age_ms.is_some() && lineage.start.timestamp_ms < oldest_kept;
+        // A snapshot of this log has what was before it, too.
+        let snapshot_at = self.store.last_snapshot()?;
+        let may_go = |origin: &&Inheritance| {
+            if snapshot_at.is_some_and(|at| at > origin.first_offset) {
+                return false;
+            }
+            let passed = policy.before_offset.is_some_and(|before| origin.end_offset <= before);
+            let is_last = origin.end_offset == lineage.start.offset;
+            (too_many || too_old || passed) && (has_own || !is_last)
+        };
+        let count = lineage.origins.iter().take_while(may_go).count();
+        if count > 0 {
+            self.store.give_up_origins(count)?;
+        }
+        Ok(lineage.origins.get(count).map(|origin| KeptSegment {
+            segment_id: origin.first_segment.as_u64(),
+            reason: KeptReason::Shared,
+            last_timestamp_ms: None,
+        }))
     }
 
     fn used_bytes(&self) -> u64 {

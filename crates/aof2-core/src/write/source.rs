@@ -10,9 +10,9 @@ use crate::error::{AofError, Result};
 use crate::format::SegmentId;
 use crate::io::Storage;
 use crate::planted::{self, Bug};
-use crate::read::{Comeback, Limit, Source, Visibility, WaitFuture, Waited, Watermarks};
+use crate::read::{Comeback, Limit, Segments, Source, Visibility, WaitFuture, Waited, Watermarks};
 use crate::segment::Segment;
-use crate::store::{SegmentEntry, SegmentTable};
+use crate::store::{Inherited, SegmentEntry, SegmentTable};
 use crate::sync::{Position, Watermark};
 
 impl Stream {
@@ -36,6 +36,16 @@ impl Stream {
     pub(crate) fn limit_now(&self, visibility: Visibility) -> Limit {
         let (position, next_offset) = self.watermark(visibility).limit();
         Limit { position, next_offset }
+    }
+
+    /// The segments that readers find. Inherited ones that cannot be looked for now are
+    /// left out.
+    pub(crate) fn readable_segments(&self) -> Vec<Arc<SegmentEntry>> {
+        let all = Segments::of(self).all();
+        all.unwrap_or_else(|error| {
+            tracing::warn!(%error, "inherited segments cannot be looked for");
+            self.store.table().snapshot()
+        })
     }
 
     /// Whether a watermark has reached `count`; `false` once it never will.
@@ -67,6 +77,10 @@ impl Source for Stream {
 
     fn table(&self) -> &SegmentTable {
         self.store.table()
+    }
+
+    fn inherited(&self) -> Option<Arc<Inherited>> {
+        self.store.inherited()
     }
 
     fn remembers(&self) -> bool {
@@ -105,6 +119,10 @@ impl Source for Stream {
     }
 
     fn refresh(&self) -> Result<()> {
+        // What others do with inherited segments is not announced.
+        if let Some(inherited) = self.store.inherited() {
+            inherited.forget();
+        }
         Ok(())
     }
 

@@ -234,7 +234,7 @@ impl Stream {
             appended_bytes,
             durable_bytes: self.durable_bytes.load(Ordering::Acquire),
             segments: self.store.table().len() as u64,
-            earliest_offset: self.store.table().earliest(),
+            earliest_offset: crate::read::Segments::of(self).earliest(),
             poisoned: self.poisoned.load(Ordering::Acquire),
             manifest: self.store.manifest_metrics(),
             manifest_failures: self.store.manifest_failures(),

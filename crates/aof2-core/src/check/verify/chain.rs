@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::check::Checked;
-use super::examine::Facts;
+use super::facts::Facts;
 use super::inventory::Inventory;
 use super::report::{Problem, ProblemKind, SegmentCheck, Severity, VerifyReport};
 use crate::format::SEGMENT_HEADER_LEN;

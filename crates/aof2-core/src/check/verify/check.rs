@@ -10,12 +10,13 @@
 use std::path::PathBuf;
 
 use super::chain::{CheckedLog, Missing, pattern};
-use super::examine::{Body, Ends, Facts, is_not_found};
+use super::ends::{Body, Ends};
+use super::facts::Facts;
 use super::inventory::{Claim, Inventory, LOOKS_MAX, find_now, list_ids, pause};
 use super::judge::Judge;
 use super::report::{Problem, ProblemKind, Severity, VerifyProgress};
 use super::{Progress, tell};
-use crate::error::Result;
+use crate::error::{AofError, Result};
 use crate::format::StreamId;
 use crate::io::Storage;
 use crate::store::Layout;
@@ -135,7 +136,7 @@ impl Checker<'_> {
         let mut ends = ends.clone();
         for look in 1..=LOOKS_MAX {
             let mut checked = match self.check(inventory, &ends, place) {
-                Err(error) if is_not_found(&error) => match self.find_now(inventory, &ends)? {
+                Err(error) if error.is_not_found() => match self.find_now(inventory, &ends)? {
                     Some(now) => {
                         ends = now;
                         last = None;
@@ -179,7 +180,7 @@ impl Checker<'_> {
             if copy.path == here.facts.ends.path {
                 continue;
             }
-            let gone = |error: &_| is_not_found(error);
+            let gone = AofError::is_not_found;
             let mut copy = match self.check(inventory, copy, place) {
                 // Moved on, or removed with its segment.
                 Err(error) if gone(&error) => continue,
@@ -216,7 +217,7 @@ impl Checker<'_> {
         let ends = load(ends)?;
         let next = match place.next.map(|next| (next, load(next))) {
             None => None,
-            Some((next, Err(error))) if is_not_found(&error) => self.find_now(inventory, next)?,
+            Some((next, Err(error))) if error.is_not_found() => self.find_now(inventory, next)?,
             Some((_, loaded)) => Some(loaded?),
         };
         let mut hints = ends.hints(self.storage, stream_id, next.as_ref());

@@ -265,7 +265,7 @@ impl Compressed {
         let by_index = self.index.as_ref().map(|index| index.summary.segment_bytes);
         let by_header = self.header.and_then(|header| header.max_size);
         let known = by_index.or(by_header.filter(|&len| {
-            crate::check::verify::examine::is_segment_len(u64::from(len))
+            super::ends::is_segment_len(u64::from(len))
                 && u64::from(len) >= u64::from(self.end()) + SEGMENT_FOOTER_LEN as u64
         }));
         known.unwrap_or_else(|| segment_bytes_for(self.end()))

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::examine::{Body, Facts, is_segment_len};
+use super::ends::{Body, is_segment_len};
+use super::facts::Facts;
 use super::inventory::{Claim, Inventory};
 use super::report::{Problem, ProblemKind, Severity};
 use super::walk::Fault;

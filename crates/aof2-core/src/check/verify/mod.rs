@@ -2,9 +2,10 @@
 //!
 //! [`verify`] reads and judges, while a writer may run; it writes nothing and takes no
 //! lock. [`repair`] is the only thing that gives up records that had been durable, and
-//! it says exactly which. Roles: `inventory` finds the files, `examine` and `walk` say
-//! what is in one of them, `compressed` and `thaw` what is in one that was compressed;
-//! `archive` does all that for a log that is in an object store.
+//! it says exactly which. Roles: `inventory` finds the files, `identity` which log they
+//! are, `ends`, `facts` and `walk` say what is in one of them, `compressed` and `thaw` what
+//! is in one that was compressed; `archive` does all that for a log that is in an object
+//! store.
 //! `check` says what is wrong, `judge` in a segment and `chain` between them; `repair`
 //! plans and `rewrite` writes.
 //!
@@ -22,7 +23,9 @@ mod archive;
 mod chain;
 mod check;
 mod compressed;
-mod examine;
+mod ends;
+mod facts;
+mod identity;
 mod inventory;
 mod judge;
 mod repair;

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::compressed::Compressed;
-use super::examine::{Ends, Facts, map_file};
+use super::ends::{Ends, map_file};
+use super::facts::Facts;
 use super::walk::{Region, gap_len_min};
 use crate::error::{AofError, Result};
 use crate::format::{

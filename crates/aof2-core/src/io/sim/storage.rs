@@ -225,6 +225,21 @@ impl Storage for SimStorage {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.machine.call(Op::Remove, path, |files| {
+            let (dir, name) = files.find_parent(path)?;
+            match files.get(dir, &name) {
+                Some(Node::Dir(of)) if files.dirs[*of].volatile.is_empty() => {
+                    files.unlink(dir, name);
+                    Ok(())
+                }
+                Some(Node::Dir(_)) => Err(errno(libc::ENOTEMPTY)),
+                Some(Node::File(_)) => Err(errno(libc::ENOTDIR)),
+                None => Err(errno(libc::ENOENT)),
+            }
+        })
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.machine.call_or(
             Op::SyncDir,
@@ -274,9 +289,10 @@ fn rename(files: &mut Files, from: &Path, to: &Path) -> io::Result<()> {
         (Node::File(a), Some(Node::File(b))) if Arc::ptr_eq(a, b) => return Ok(()),
         (Node::File(_), None | Some(Node::File(_))) => {}
         (Node::File(_), Some(Node::Dir(_))) => return Err(errno(libc::EISDIR)),
-        (Node::Dir(_), None) if source.0 == target.0 => {}
-        // No log moves directories about.
-        (Node::Dir(_), _) => return Err(io::ErrorKind::Unsupported.into()),
+        (Node::Dir(_), None) => {}
+        (Node::Dir(_), Some(Node::Dir(to))) if files.dirs[*to].volatile.is_empty() => {}
+        (Node::Dir(_), Some(Node::Dir(_))) => return Err(errno(libc::ENOTEMPTY)),
+        (Node::Dir(_), Some(Node::File(_))) => return Err(errno(libc::ENOTDIR)),
     }
     files.rename(source, target, node);
     Ok(())

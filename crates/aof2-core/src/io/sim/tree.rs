@@ -3,7 +3,8 @@
 //! A change is logged when it is made and folded into the durable tables once its
 //! directory was synced. A crash replays a subset of the log, in order. A rename
 //! within a directory is one change; across directories it is two, of which the
-//! removal of the old name never happens without the new one.
+//! removal of the old name never happens without the new one. A directory has one name,
+//! so for one that moves it is both or none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -55,6 +56,8 @@ struct Logged<F> {
     change: Change<F>,
     /// Change without which this one cannot be on disk.
     needs: Option<u64>,
+    /// Whether that one cannot be without this one either.
+    is_joint: bool,
     state: State,
 }
 
@@ -138,8 +141,12 @@ impl<F: Clone> Tree<F> {
         if from.0 == to.0 {
             self.change(from.0, Change::Rename { from: from.1, to: to.1, node }, None);
         } else {
+            let is_dir = matches!(node, Node::Dir(_));
             let linked = self.change(to.0, Change::Link { name: to.1, node }, None);
             self.change(from.0, Change::Unlink { name: from.1 }, Some(linked));
+            if let Some(unlinked) = self.log.last_mut() {
+                unlinked.is_joint = is_dir;
+            }
         }
     }
 
@@ -147,7 +154,7 @@ impl<F: Clone> Tree<F> {
         apply(&mut self.dirs[dir].volatile, &change);
         let id = self.next_id;
         self.next_id += 1;
-        self.log.push(Logged { id, dir, change, needs, state: State::Pending });
+        self.log.push(Logged { id, dir, change, needs, is_joint: false, state: State::Pending });
         id
     }
 
@@ -162,7 +169,19 @@ impl<F: Clone> Tree<F> {
         for logged in self.log.iter_mut().filter(|logged| needed.contains(&logged.id)) {
             logged.state = State::Synced;
         }
+        let synced: BTreeSet<u64> = self.synced().collect();
+        let is_joined = |logged: &&mut Logged<F>| {
+            logged.is_joint && logged.needs.is_some_and(|needed| synced.contains(&needed))
+        };
+        for logged in self.log.iter_mut().filter(is_joined) {
+            logged.state = State::Synced;
+        }
         self.fold();
+    }
+
+    fn synced(&self) -> impl Iterator<Item = u64> + '_ {
+        let synced = self.log.iter().filter(|logged| logged.state == State::Synced);
+        synced.map(|logged| logged.id)
     }
 
     pub(super) fn fail_sync(&mut self, dir: DirId) {
@@ -206,6 +225,7 @@ impl<F: Clone> Tree<F> {
             // Asked for every change, so that one answer does not shift the others.
             let chosen = keeps();
             let possible = logged.needs.is_none_or(|needed| !lost.contains(&needed));
+            let chosen = chosen || logged.is_joint;
             if logged.state == State::Synced || (chosen && possible) {
                 apply(&mut durable[logged.dir], &logged.change);
             } else {
@@ -251,6 +271,7 @@ impl<F: Clone> Tree<F> {
             id: logged.id,
             dir: logged.dir,
             needs: logged.needs,
+            is_joint: logged.is_joint,
             state: logged.state,
             change: match &logged.change {
                 Change::Link { name, node } => {

@@ -7,7 +7,9 @@ use super::Aof;
 use crate::error::Result;
 use crate::format::{RecordId, SegmentFormat, StreamId, StreamIdentity};
 use crate::read::{Follow, Record, Scan, ScanOptions, Visibility, Watermarks};
-use crate::read::{Handle, ReadableLog, Reads, Source, own_methods, readable_log, segment_infos};
+use crate::read::{
+    Handle, ReadableLog, Reads, Segments, Source, own_methods, readable_log, segment_infos,
+};
 use crate::store::SegmentInfo;
 
 impl Handle for Aof {
@@ -40,11 +42,11 @@ impl Aof {
     /// ```
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let limit = self.stream().limit_now(Visibility::Appended);
-        segment_infos(self.stream().store().table(), limit)
+        segment_infos(&self.stream().readable_segments(), limit)
     }
 
     /// First logical offset that still exists; retention moves it.
     pub fn earliest_offset(&self) -> u64 {
-        self.stream().store().table().earliest()
+        Segments::of(&**self.stream()).earliest()
     }
 }

@@ -9,7 +9,6 @@ use super::segments::SegmentTable;
 use super::*;
 use crate::format::manifest::{ManifestEvent, ManifestRecord, ReasonCode, StoredChunkName};
 use crate::format::{SegmentId, StreamId};
-use crate::manifest::fold::Folded;
 
 const POSITION: ManifestPosition = ManifestPosition::start_of(3);
 

@@ -5,7 +5,7 @@ use fastrand::Rng;
 
 use crate::format::SegmentId;
 use crate::format::manifest::{ManifestEvent, ManifestRecord, ReasonCode};
-use crate::manifest::writer::is_news;
+use crate::manifest::chunks::is_news;
 use crate::manifest::{ManifestIndex, PlacedRecord};
 
 /// An event that owns its texts.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Cursor;
 use crate::error::{AofError, Damage, Result};
 use crate::format::{IndexPoint, RecordFault};
+use crate::read::segments::Segments;
 use crate::read::skipped::SkipReason;
 use crate::segment::Segment;
 use crate::store::ReadAhead;
@@ -94,7 +95,8 @@ impl Cursor {
             }
             None => {
                 here.position = end;
-                let next = self.source.table().after(here.entry.meta.segment_id.as_u32());
+                let next =
+                    Segments::of(&*self.source).after(here.entry.meta.segment_id.as_u32())?;
                 let behind = next.map(|e| e.meta.first_offset).filter(|&offset| offset > before);
                 // Nothing follows: all that should be there is passed over.
                 self.offset = behind.unwrap_or(self.limit.next_offset.max(before + 1));
@@ -112,13 +114,13 @@ impl Cursor {
     }
 
     fn pass_segment(&mut self) -> Result<()> {
-        let table = self.source.table();
+        let segments = self.segments();
         let damaged = match &self.here {
-            Some(here) => table.after(here.entry.meta.segment_id.as_u32()),
-            None => table.find_offset(self.offset),
+            Some(here) => segments.after(here.entry.meta.segment_id.as_u32())?,
+            None => segments.find_offset(self.offset)?,
         };
         let Some(mut damaged) = damaged else { return Ok(()) };
-        while let Some(entry) = self.source.table().after(damaged.meta.segment_id.as_u32()) {
+        while let Some(entry) = self.segments().after(damaged.meta.segment_id.as_u32())? {
             match self.enter_start(Arc::clone(&entry)) {
                 Err(AofError::Corrupt(_)) if self.is_unreadable(&entry) => damaged = entry,
                 entered => return entered,
@@ -131,17 +133,17 @@ impl Cursor {
 
     /// Whether the damage is that the next segment cannot be opened at all.
     pub(crate) fn next_segment_is_damaged(&self) -> bool {
-        let table = self.source.table();
+        let segments = self.segments();
         let next = match &self.here {
             Some(here) => {
                 let end = self.readable_end(&here.entry, &here.segment).unwrap_or(0);
                 if here.position < end {
                     return false;
                 }
-                table.after(here.entry.meta.segment_id.as_u32())
+                segments.after(here.entry.meta.segment_id.as_u32())
             }
-            None => table.find_offset(self.offset),
+            None => segments.find_offset(self.offset),
         };
-        next.is_some_and(|entry| self.is_unreadable(&entry))
+        next.ok().flatten().is_some_and(|entry| self.is_unreadable(&entry))
     }
 }

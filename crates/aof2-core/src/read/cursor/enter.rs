@@ -12,13 +12,17 @@ use crate::store::{Opened, SegmentEntry};
 impl Cursor {
     /// The segment an id points into; `Trimmed` when it is gone.
     pub(super) fn find_entry(&self, id: RecordId) -> Result<Arc<SegmentEntry>> {
-        let table = self.source.table();
-        if let Some(entry) = table.find(id.segment_index()) {
-            return Ok(entry);
+        let segments = self.segments();
+        if let Some(entry) = segments.find(id.segment_index())? {
+            // What its origin wrote behind the cut has the numbers of a log that is not ours.
+            return match entry.is_cut_before(id.segment_offset()) {
+                true => Err(AofError::NoSuchRecord(id)),
+                false => Ok(entry),
+            };
         }
-        match table.first() {
-            Some(first) if id.segment_index() < first.meta.segment_id.as_u32() => {
-                Err(AofError::Trimmed { earliest: first.meta.first_offset })
+        match segments.first() {
+            Some((first, earliest)) if id.segment_index() < first.as_u32() => {
+                Err(AofError::Trimmed { earliest })
             }
             _ => Err(AofError::NoSuchRecord(id)),
         }
@@ -42,8 +46,8 @@ impl Cursor {
         error: AofError,
     ) -> Result<Spot> {
         self.source.refresh()?;
-        let earliest = self.source.table().earliest();
-        match self.source.table().find(entry.meta.segment_id.as_u32()) {
+        let earliest = self.segments().earliest();
+        match self.segments().find(entry.meta.segment_id.as_u32())? {
             Some(moved) if !Arc::ptr_eq(&moved, entry) || error.is_file_gone() => {
                 self.open_now(moved, want)
             }
@@ -76,7 +80,7 @@ impl Cursor {
         }
         // Its file is gone; only a new look tells where it is now, and which others are.
         self.source.refresh()?;
-        match table.find(entry.meta.segment_id.as_u32()) {
+        match self.segments().find(entry.meta.segment_id.as_u32())? {
             Some(moved) if !Arc::ptr_eq(&moved, &entry) => {
                 let opened = table.open(storage, &moved)?;
                 Ok((moved, opened))
@@ -88,16 +92,16 @@ impl Cursor {
     /// Why the file of a segment is gone, after a new look: removed by retention, by this
     /// or another process, or lost, which is damage if it had records to be read.
     fn explain_gone(&self, entry: &SegmentEntry, is_known: bool, error: AofError) -> AofError {
-        let (table, limit) = (self.source.table(), self.limit.next_offset);
+        let (segments, limit) = (self.segments(), self.limit.next_offset);
         let end = entry.end_offset().unwrap_or(limit);
         let begins_behind =
-            || table.first().is_none_or(|first| first.meta.segment_id > entry.meta.segment_id);
+            || segments.first().is_none_or(|(first, _)| first > entry.meta.segment_id);
         match error {
             AofError::Trimmed { earliest } => {
-                AofError::Trimmed { earliest: earliest.max(table.earliest()) }
+                AofError::Trimmed { earliest: earliest.max(segments.earliest()) }
             }
             _ if !is_known && begins_behind() => {
-                AofError::Trimmed { earliest: end.max(table.earliest()) }
+                AofError::Trimmed { earliest: end.max(segments.earliest()) }
             }
             _ if limit > entry.meta.first_offset => {
                 let damage = entry.file_missing(end);

@@ -23,7 +23,7 @@ impl Cursor {
 
     /// Retention may be at work: then the log begins later by the time we get there.
     fn seek_earliest(&mut self) -> Result<()> {
-        let mut earliest = self.source.table().earliest();
+        let mut earliest = self.segments().earliest();
         loop {
             match self.seek_offset(earliest) {
                 Err(AofError::Trimmed { earliest: later }) if later > earliest => {
@@ -36,7 +36,7 @@ impl Cursor {
     }
 
     pub(super) fn seek_offset(&mut self, offset: u64) -> Result<()> {
-        let earliest = self.source.table().earliest();
+        let earliest = self.segments().earliest();
         if offset < earliest {
             return Err(AofError::Trimmed { earliest });
         }
@@ -44,7 +44,7 @@ impl Cursor {
             return Err(past_end(&*self.source, offset, self.limit.next_offset, self.visibility));
         }
         self.offset = offset;
-        let Some(entry) = self.source.table().find_offset(offset) else {
+        let Some(entry) = self.segments().find_offset(offset)? else {
             self.here = None;
             return Ok(());
         };
@@ -52,6 +52,11 @@ impl Cursor {
         let opened = match self.open(Arc::clone(&entry), Want::Offset(offset)) {
             // None of its records is asked for.
             Err(AofError::Corrupt(_)) if is_end && self.passes_segment(&entry) => {
+                self.here = None;
+                return Ok(());
+            }
+            // It had no record, and the next writer removed it.
+            Err(AofError::Trimmed { earliest }) if is_end && earliest <= offset => {
                 self.here = None;
                 return Ok(());
             }
@@ -99,7 +104,7 @@ impl Cursor {
     }
 
     fn seek_timestamp_from(&mut self, earliest: u64, timestamp_ms: u64) -> Result<()> {
-        for entry in self.source.table().snapshot() {
+        for entry in self.segments().all()? {
             let too_old = entry.sealed_info().is_some_and(|s| s.last_timestamp_ms < timestamp_ms);
             let gone = entry.end_offset().is_some_and(|end| end <= earliest);
             if too_old || gone || entry.damage.is_some() {

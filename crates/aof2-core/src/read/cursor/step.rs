@@ -66,7 +66,7 @@ impl Cursor {
             return Ok(());
         }
         self.source.note_corrupt();
-        let path = match self.source.table().last() {
+        let path = match self.segments().last()? {
             Some(last) => last.path.clone(),
             None => std::path::PathBuf::from("segments"),
         };
@@ -82,7 +82,8 @@ impl Cursor {
     fn step_window(&mut self) -> Result<bool> {
         let Some(here) = &self.here else { return Ok(false) };
         // Whoever passed over the rest of the segment needs none of its windows.
-        if here.position > here.segment.window_range().end {
+        let window_end = here.segment.window_range().end;
+        if here.position > window_end || here.entry.is_cut_before(window_end) {
             return Ok(false);
         }
         let next = match self.next_window() {
@@ -103,7 +104,7 @@ impl Cursor {
 
     /// Moves into the next segment if the limit lies beyond this one.
     fn step_over(&mut self) -> Result<bool> {
-        let table = self.source.table();
+        let segments = self.segments();
         let next = match &self.here {
             Some(here) => {
                 let index = here.entry.meta.segment_id.as_u32();
@@ -111,9 +112,9 @@ impl Cursor {
                     return Ok(false);
                 }
                 self.check_not_trimmed(index)?;
-                table.after(index)
+                segments.after(index)?
             }
-            None if self.limit.next_offset > self.offset => table.find_offset(self.offset),
+            None if self.limit.next_offset > self.offset => segments.find_offset(self.offset)?,
             None => None,
         };
         let Some(entry) = next else { return Ok(false) };
@@ -135,9 +136,9 @@ impl Cursor {
 
     /// Retention may have removed the successor while this segment was read.
     fn check_not_trimmed(&self, index: u32) -> Result<()> {
-        match self.source.table().first() {
-            Some(first) if first.meta.segment_id.as_u32() > index + 1 => {
-                Err(AofError::Trimmed { earliest: first.meta.first_offset })
+        match self.segments().first() {
+            Some((first, earliest)) if first.as_u32() > index + 1 => {
+                Err(AofError::Trimmed { earliest })
             }
             _ => Ok(()),
         }

@@ -9,6 +9,7 @@ use super::{Cursor, Spot, Want};
 use crate::error::{AofError, BackpressureKind, Result};
 use crate::format::IndexPoint;
 use crate::read::scan::Hydrate;
+use crate::read::segments::Segments;
 use crate::segment::{Artifact, Segment};
 use crate::store::{FRAMES_MAX, ReadAhead};
 use crate::store::{Opened, SegmentEntry};
@@ -61,7 +62,7 @@ impl Cursor {
             return Ok((entry, opened));
         }
         let is_windowed = matches!(opened, Opened::ByWindows(_));
-        if is_windowed {
+        if is_windowed && self.is_own(&entry) {
             // What this cursor holds must not be in the way.
             self.let_go();
             match self.source.bring_back(entry.meta.segment_id) {
@@ -76,6 +77,11 @@ impl Cursor {
         }
         self.want_next(&entry);
         Ok((entry, opened))
+    }
+
+    /// Whether the log itself has the segment, and not one that it was forked from.
+    fn is_own(&self, entry: &SegmentEntry) -> bool {
+        self.source.table().find(entry.meta.segment_id.as_u32()).is_some()
     }
 
     /// Asks for the segment behind this one.
@@ -122,6 +128,11 @@ impl Cursor {
             Want::Timestamp(ms) => index.frame_of_timestamp(ms),
         };
         let frame = frame.unwrap_or(index.frames.len().saturating_sub(1));
+        // What its origin has behind a cut is not part of the log.
+        let frame = match entry.cut_end().and_then(|end| index.frame_at(end.saturating_sub(1))) {
+            Some(last) => frame.min(last),
+            None => frame,
+        };
         let window = self.window(&artifact, frame);
         let (segment, passed) = match window.inspect_err(|error| self.note(error)) {
             Err(AofError::Corrupt(_)) if self.passes(&want) => {
@@ -211,7 +222,7 @@ impl Cursor {
         here.has_announced = true;
         self.manner.frames = frames.min(FRAMES_MAX);
         let index = here.entry.meta.segment_id.as_u32();
-        let next = self.source.table().after(index).filter(|next| {
+        let next = Segments::of(&*self.source).after(index).ok().flatten().filter(|next| {
             let is_visible = next.meta.segment_id.as_u32() <= self.limit.position.segment_index();
             is_visible && !next.is_hot() && next.damage.is_none()
         });
@@ -242,7 +253,10 @@ impl Cursor {
         }
         let count = here.entry.note_scanned();
         if self.manner.hydrate == Hydrate::Auto && count >= 2 {
-            self.source.prefetch(here.entry.meta.segment_id, true);
+            let id = here.entry.meta.segment_id;
+            if self.source.table().find(id.as_u32()).is_some() {
+                self.source.prefetch(id, true);
+            }
         }
     }
 }

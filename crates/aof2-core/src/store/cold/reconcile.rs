@@ -2,14 +2,11 @@
 //! what we believe to be in the bucket is there.
 
 use super::recover::{before_start, diverged};
-use crate::bucket::ArchivedObject;
-use crate::bucket::ColdTier;
-use crate::bucket::{Claim, Claimant};
+use crate::bucket::{ArchivedObject, Claim, Claimant, ColdTier, StoredObject};
 use crate::error::{AofError, Result};
 use crate::format::manifest::ManifestEvent;
 use crate::format::{ArtifactIndex, ColdKey, LastClaim, SegmentId};
 use crate::store::change::Change;
-use crate::store::steps::StoredObject;
 use crate::store::{SealedInfo, Store};
 
 impl Store {

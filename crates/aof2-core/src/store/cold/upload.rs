@@ -1,9 +1,9 @@
 //! Putting a segment into the bucket, and deleting objects that nobody reads.
 
-use crate::bucket::{ColdTier, Upload};
+use crate::bucket::{ColdTier, StoredObject};
 use crate::error::{AofError, Result};
 use crate::format::manifest::{ManifestEvent, ReasonCode};
-use crate::format::{ArtifactIndex, ColdKey, SegmentId, first_object_epoch, writer_epoch};
+use crate::format::{ColdKey, SegmentId, first_object_epoch, writer_epoch};
 use crate::object::{ObjectBody, ObjectError, ObjectErrorKind, ObjectOp};
 use crate::planted::{self, StoreBug};
 use crate::segment::Artifact;
@@ -11,7 +11,6 @@ use crate::store::Store;
 use crate::store::change::Change;
 use crate::store::copy::{ColdCopy, Residency};
 use crate::store::entry::SegmentEntry;
-use crate::store::steps::{self, StoredObject};
 
 /// Uploads of one segment that find other bytes under their keys.
 const EPOCHS_MAX: u32 = 8;
@@ -39,20 +38,9 @@ impl Store {
             None => self.verified_crc64(warm)?,
         };
         let body = self.body_of(warm)?;
-        let put = self.try_epochs(tier, segment_id, |epoch| {
+        self.try_epochs(tier, segment_id, |epoch| {
             tier.upload(warm.index(), body.clone(), crc64, epoch)
-        })?;
-        Ok(StoredObject { key: put.key, etag: put.etag, epoch: put.epoch })
-    }
-
-    /// An object that is in the bucket holds the segment from now on.
-    pub(super) fn adopt_object(
-        &self,
-        segment_id: SegmentId,
-        index: &ArtifactIndex,
-        object: StoredObject,
-    ) -> Result<()> {
-        self.adopt(Box::new(steps::Upload::adopted(segment_id, index, object)), segment_id)
+        })
     }
 
     /// Verifies the compressed file that is uploaded next, while another is uploaded.
@@ -90,8 +78,8 @@ impl Store {
         &self,
         cold: &ColdTier,
         segment_id: SegmentId,
-        upload: impl Fn(u32) -> Result<Upload, ObjectError>,
-    ) -> Result<Upload> {
+        upload: impl Fn(u32) -> Result<StoredObject, ObjectError>,
+    ) -> Result<StoredObject> {
         let writer = self.cold().writer().claimed_epoch()?;
         let first = self.next_epoch(segment_id, writer);
         // An object that the manifest still names though the segment was taken from it: the

@@ -19,4 +19,4 @@ pub(super) use fetch::Fetch;
 pub(super) use forget::Forget;
 pub(super) use hydrate::Hydrate;
 pub(super) use set_aside::SetAside;
-pub(super) use upload::{StoredObject, Upload};
+pub(super) use upload::Upload;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::bucket::StoredObject;
 use crate::error::{AofError, Result};
 use crate::format::manifest::ManifestEvent;
 use crate::format::{ArtifactIndex, SegmentId};
@@ -18,14 +19,6 @@ use crate::store::change::Applied;
 use crate::store::copy::{ColdCopy, Copies};
 use crate::store::entry::SegmentEntry;
 use crate::store::state::Store;
-
-/// An object that holds a segment.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct StoredObject {
-    pub(in crate::store) key: String,
-    pub(in crate::store) etag: String,
-    pub(in crate::store) epoch: u32,
-}
 
 pub(in crate::store) struct Upload {
     segment_id: SegmentId,
@@ -48,17 +41,21 @@ impl Upload {
         Ok(Some(Box::new(Self { segment_id, index, warm: Some(warm), object: None })))
     }
 
-    /// Takes up an object that is in the bucket.
-    pub(in crate::store) fn adopted(
+    fn object(&self) -> Result<&StoredObject> {
+        self.object.as_ref().ok_or(AofError::NoSuchSegment(self.segment_id))
+    }
+}
+
+impl Store {
+    /// An object that is in the bucket holds the segment from now on.
+    pub(in crate::store) fn adopt_object(
+        &self,
         segment_id: SegmentId,
         index: &ArtifactIndex,
         object: StoredObject,
-    ) -> Self {
-        Self { segment_id, index: index.clone(), warm: None, object: Some(object) }
-    }
-
-    fn object(&self) -> Result<&StoredObject> {
-        self.object.as_ref().ok_or(AofError::NoSuchSegment(self.segment_id))
+    ) -> Result<()> {
+        let (index, object) = (index.clone(), Some(object));
+        self.adopt(Box::new(Upload { segment_id, index, warm: None, object }), segment_id)
     }
 }
 

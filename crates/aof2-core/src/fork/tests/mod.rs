@@ -1,0 +1,4 @@
+//! Forks on simulated disks.
+
+mod crash;
+mod world;

@@ -157,6 +157,37 @@ class LastCopy(Error, RuntimeError):
         self.segment_id = segment_id
 
 
+class Shared(Error, RuntimeError):
+    """The segment belongs to the log that this one was forked from.
+
+    It is moved between tiers there, or here once this log was detached.
+    """
+
+    segment_id: int
+    """The segment."""
+    origin: str
+    """What the other log was called."""
+
+    def __init__(self, message: str, *, segment_id: int, origin: str) -> None:
+        super().__init__(message)
+        self.segment_id = segment_id
+        self.origin = origin
+
+
+class Held(Error, RuntimeError):
+    """Forks or snapshots still read what was to be removed. Drop them first."""
+
+    path: str
+    """The log."""
+    holders: list[str]
+    """Who holds it."""
+
+    def __init__(self, message: str, *, path: str, holders: list[str]) -> None:
+        super().__init__(message)
+        self.path = path
+        self.holders = holders
+
+
 class PastEnd(Error, IndexError):
     """The offset is at or past the end of what may be read."""
 

@@ -74,6 +74,16 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             attributes.set_item("segment_id", segment_id.as_u64())?;
             "LastCopy"
         }
+        AofError::Shared { segment_id, origin } => {
+            attributes.set_item("segment_id", segment_id.as_u64())?;
+            attributes.set_item("origin", origin)?;
+            "Shared"
+        }
+        AofError::Held { path, holders } => {
+            set_path(path)?;
+            attributes.set_item("holders", holders)?;
+            "Held"
+        }
         AofError::PastEnd { offset, end, is_appended } => {
             attributes.set_item("offset", offset)?;
             attributes.set_item("end", end)?;

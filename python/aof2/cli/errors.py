@@ -193,6 +193,12 @@ def _of_log(error: BaseException) -> Failure:
         case aof2.Diverged():
             details |= _attributes(error, "url")
             return Failure(ExitCode.CORRUPT, "diverged", message, "", details)
+        case aof2.Held():
+            details |= _attributes(error, "holders")
+            return Failure(ExitCode.IO, "held", message, "", details)
+        case aof2.Shared():
+            details |= _attributes(error, "origin")
+            return Failure(ExitCode.IO, "shared", message, "", details)
         case aof2.NoSuchDatabase():
             details |= _attributes(error, "db")
             hint = "aof2 catalog ls lists them"

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::driver::{ROOT, Rows, batches, dump, fold, lived, one, open};
-use crate::catalog::columns::ColumnKind;
 use crate::catalog::database::Applied;
 use crate::catalog::engine::Engine;
+use crate::catalog::history::ColumnKind;
 use crate::catalog::reader::CatalogReader;
 use crate::catalog::tables::Table;
 use crate::catalog::view::View;

@@ -1,13 +1,13 @@
 //! Rows of any table as plain values, in the order of [`Table::columns`].
 
-use super::records::{
+use crate::catalog::records::{
     ChunkRecord, ComponentKind, ComponentRecord, DbRecord, DeltaRecord, IntentRecord,
     IntentSegment, JobRecord, JobState, MetricRecord, MigrationRecord, NamespaceRecord, Number,
     RefcountRecord, Row, SnapshotRecord, WalChunkPointer, WalState,
 };
-use super::state::{ReadTables, decode, refused};
-use super::tables::{self, Key, Table};
-use super::view::{View, object_of};
+use crate::catalog::state::{ReadTables, decode, refused};
+use crate::catalog::tables::{self, Key, Table};
+use crate::catalog::view::{View, object_of};
 use crate::error::{AofError, Result};
 use crate::format::CursorFile;
 use crate::format::SegmentId;

@@ -1,7 +1,7 @@
 //! The columns of the tables, as those see them who do not know the types of their rows.
 //! Fields that are structs are several columns.
 
-use super::tables::Table;
+use crate::catalog::tables::Table;
 
 /// What the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,15 +7,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::checkpoint;
-use super::database::{Applied, Tables};
-use super::layout::CatalogLayout;
-use super::migrate::TABLES_VERSION;
-use super::open::Catalog;
-use super::reader::{CatalogReader, new_tables};
-use super::recover::{OperationLog, check_history};
-use super::replay::{divergence, replay};
-use super::view::View;
+use crate::catalog::checkpoint;
+use crate::catalog::database::{Applied, Tables};
+use crate::catalog::layout::CatalogLayout;
+use crate::catalog::migrate::TABLES_VERSION;
+use crate::catalog::open::Catalog;
+use crate::catalog::reader::{CatalogReader, new_tables};
+use crate::catalog::recover::{OperationLog, check_history};
+use crate::catalog::replay::{divergence, replay};
+use crate::catalog::view::View;
 use crate::error::{AofError, Result};
 use crate::io::{OsStorage, Storage};
 use crate::read::AofReader;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::rows::row_values;
-use super::state::ReadTables;
-use super::tables::Table;
-use super::view::View;
+use crate::catalog::state::ReadTables;
+use crate::catalog::tables::Table;
+use crate::catalog::view::View;
 use crate::error::Result;
 use crate::format::operation::Value;
 

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::open::Catalog;
-use super::reader::CatalogReader;
-use super::recover::OperationLog;
-use super::replay::{batch_of, divergence};
+use crate::catalog::open::Catalog;
+use crate::catalog::reader::CatalogReader;
+use crate::catalog::recover::OperationLog;
+use crate::catalog::replay::{batch_of, divergence};
 use crate::error::Result;
 
 /// What an operation log holds.

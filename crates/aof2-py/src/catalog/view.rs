@@ -24,7 +24,9 @@ use crate::report::{Built, Fields};
 /// (True, False)
 #[pyclass(module = "aof2", frozen)]
 pub struct CatalogView {
-    view: View,
+    /// There until it is dropped.
+    view: Option<View>,
+    generation: u64,
     root: PathBuf,
     stamp: ForkStamp,
 }
@@ -51,12 +53,13 @@ pub fn state_at(py: Python<'_>, root: &std::path::Path, at: &Bound<'_, PyAny>) -
 
 impl CatalogView {
     pub fn new(view: View, root: PathBuf) -> Self {
-        Self { view, root, stamp: ForkStamp::now() }
+        let generation = view.generation();
+        Self { view: Some(view), generation, root, stamp: ForkStamp::now() }
     }
 
     fn live(&self) -> PyResult<&View> {
         check_not_forked(self.stamp).map_err(to_py)?;
-        Ok(&self.view)
+        self.view.as_ref().ok_or_else(|| to_py(AofError::Closed))
     }
 
     /// Rows whose keys begin with these numbers, as dataclasses.
@@ -97,7 +100,7 @@ impl CatalogView {
             true => {
                 let name = args::text("db", "an int or a str", given)?;
                 let found = py.detach(|| view.database_named(&name)).map_err(to_py)?;
-                found.ok_or_else(|| AofError::NoSuchDatabase { db: name }).map(|(id, _)| id)
+                found.ok_or(AofError::NoSuchDatabase { db: name }).map(|(id, _)| id)
             }
             false => {
                 let db_id: u32 = unsigned("db", given)?;
@@ -107,6 +110,16 @@ impl CatalogView {
             }
         };
         number.map(u64::from).map_err(to_py)
+    }
+}
+
+impl Drop for CatalogView {
+    /// Letting go of a state takes locks that threads of the parent may have held.
+    fn drop(&mut self) {
+        let view = self.view.take();
+        if self.stamp.is_forked() {
+            std::mem::forget(view);
+        }
     }
 }
 
@@ -134,7 +147,7 @@ impl CatalogView {
     /// The last batch that it includes.
     #[getter]
     fn generation(&self) -> u64 {
-        self.view.generation()
+        self.generation
     }
 
     /// Version of the tables.
@@ -486,7 +499,7 @@ impl CatalogView {
     }
 
     fn __repr__(&self) -> String {
-        format!("<aof2.CatalogView {:?}: generation {}>", self.root, self.view.generation())
+        format!("<aof2.CatalogView {:?}: generation {}>", self.root, self.generation)
     }
 }
 

@@ -202,7 +202,7 @@ fn a_key_finds_its_rows_and_no_others() {
         assert!(!all.is_empty(), "{}", table.name());
         for row in &all {
             let key: Vec<u64> = row[..len].iter().map(number).collect();
-            assert_eq!(view.rows_with_key(table, &key).unwrap(), [row.clone()]);
+            assert_eq!(view.rows_with_key(table, &key).unwrap(), std::slice::from_ref(row));
             let of_first: Vec<_> = all.iter().filter(|r| r[0] == row[0]).cloned().collect();
             assert_eq!(view.rows_with_key(table, &key[..1]).unwrap(), of_first);
         }

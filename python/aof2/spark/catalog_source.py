@@ -34,7 +34,9 @@ class CatalogDataSource(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         _check_options(self.options)
-        return from_arrow_schema(pa.schema(_open_table(self.options)))
+        fields = pa.schema(_open_table(self.options))
+        # As a schema that somebody asks for: its columns may hold nulls.
+        return from_arrow_schema(pa.schema([field.with_nullable(True) for field in fields]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a batch query."""
@@ -78,7 +80,8 @@ class CatalogTableReader(DataSourceReader):
         with Catalog.read(self._root) as reader:
             table = reader.view().table(self._table, at=partition.value)
         for batch in pa.RecordBatchReader.from_stream(table):
-            yield batch.select(self._columns)
+            columns = {name: batch.column(name) for name in self._columns}
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 def _open_table(options: Mapping[str, str]) -> object:

@@ -19,7 +19,9 @@ use crate::io::{ForkStamp, OpenMode, Storage};
 use crate::segment::Segment;
 use crate::store::ColdStore;
 use crate::store::Layout;
-use crate::store::{Found, Inherited, Listing, Look, Survey, load_lineage, sealed_entries};
+use crate::store::{
+    Found, Inherited, Listing, Look, Survey, before_own, load_lineage, sealed_entries,
+};
 use crate::store::{SegmentEntry, SegmentTable};
 use crate::store::{WatermarkView, durable_position, is_closed};
 use crate::sync::Position;
@@ -132,7 +134,10 @@ impl ReadOnly {
         let sealed_count = found.len() - unsealed;
         let stream_id = self.identity.stream_id;
         let after = known.last().and_then(|e| Some((e.meta.segment_id.as_u32(), e.end_offset()?)));
-        let after = after.or_else(|| self.inherited.load().as_ref()?.before_own());
+        let after = after.or_else(|| {
+            let inherited = self.inherited.load_full()?;
+            before_own(inherited.lineage(), found.first())
+        });
         let (mut entries, mut next_offset) =
             sealed_entries(&*self.storage, stream_id, &found, sealed_count, after)?;
         for (i, f) in found[sealed_count..].iter().enumerate() {

@@ -46,9 +46,9 @@ pub use info::{SealedInfo, SegmentInfo};
 pub use layout::{Layout, SegmentListing};
 pub(crate) use layout::{create_anew, temporary_of};
 pub(crate) use lineage::{
-    Holds, HoldsLock, Inherited, ListedHolds, ORIGINS_DIR, dropped_dir, find_log, holds_log,
-    load_lineage, locate, normal, recorded_lineage, relative_path, remove_other_lineages,
-    store_lineage, walk_logs,
+    Holds, HoldsLock, Inherited, ListedHolds, ORIGINS_DIR, before_own, dropped_dir, find_log,
+    holds_log, load_lineage, locate, normal, recorded_lineage, relative_path,
+    remove_other_lineages, store_lineage, walk_logs,
 };
 pub(crate) use listing::{Listing, SegmentNames};
 pub(crate) use placing::{missing_entry, sealed_entries};

@@ -24,9 +24,9 @@ use crate::format::{
 use crate::io::{Clock, ForkStamp, LockError, Storage};
 use crate::segment::{FIRST_PAGES_LEN, SpareSync};
 use crate::store::{
-    ColdStore, Holds, Layout, Owner, SegmentEntry, SegmentTable, Store, StoreParts, Survey,
-    WatermarkPublisher, draw_id, durable_position, identity, load_claim, mark_doubtful,
-    refuse_address, remove_other_lineages,
+    ColdStore, Holds, Layout, Listing, Owner, SegmentEntry, SegmentNames, SegmentTable, Store,
+    StoreParts, Survey, WatermarkPublisher, draw_id, durable_position, identity, load_claim,
+    mark_doubtful, refuse_address, remove_other_lineages,
 };
 use crate::sync::{Position, Watermark};
 
@@ -368,7 +368,28 @@ fn check_fork(
             ),
         });
     }
+    if let Some(lineage) = lineage {
+        remove_copies(storage, layout, lineage)?;
+    }
     remove_other_lineages(storage, layout, identity.lineage)
+}
+
+/// Removes copies of inherited segments that a crash cut off. Without the lineage they would
+/// count, and not all of them are there.
+fn remove_copies(storage: &dyn Storage, layout: &Layout, lineage: &Lineage) -> Result<()> {
+    let listing = Listing::take(storage, layout)?;
+    let is_copy = |names: &&SegmentNames| names.segment_id < lineage.start.segment;
+    let copies: Vec<_> = listing.segments.iter().filter(is_copy).collect();
+    for path in copies.iter().flat_map(|names| names.paths(layout)) {
+        storage.remove(&path).map_err(AofError::io("remove leftover", &path))?;
+    }
+    match copies.is_empty() {
+        true => Ok(()),
+        false => {
+            let dir = layout.segments_dir();
+            storage.sync_dir(&dir).map_err(AofError::io("sync directory", &dir))
+        }
+    }
 }
 
 /// A clock that was set back a little must not make timestamps go backwards, but

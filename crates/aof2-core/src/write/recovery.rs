@@ -24,7 +24,7 @@ use crate::segment::{ScanStop, SealRequest, SegmentAppender, SegmentFlush, Segme
 use crate::store::Layout;
 use crate::store::durable_position;
 use crate::store::{Copies, SealedInfo, SegmentEntry};
-use crate::store::{Found, Survey, missing_entry, sealed_entries};
+use crate::store::{Found, Survey, before_own, missing_entry, sealed_entries};
 use crate::sync::Position;
 
 /// The state to continue from.
@@ -112,9 +112,8 @@ impl Recovery<'_> {
         let found = &survey.found;
         let unsealed = self.unsealed_count(found);
         let start = survey.lineage.as_ref().map(|lineage| lineage.start);
-        let after = start.and_then(|start| {
-            start.segment.as_u32().checked_sub(1).map(|index| (index, start.offset))
-        });
+        let lineage = survey.lineage.as_ref();
+        let after = lineage.and_then(|lineage| before_own(lineage, found.first()));
         let (entries, next_offset) = sealed_entries(
             self.storage,
             self.identity.stream_id,

@@ -34,7 +34,7 @@ fn explore_one(seed: u64) -> Result<(), String> {
         let choice = if outcome < 2 { outcome } else { rng.u64(..1_000_000) };
         let sim = image.materialize(choice, &CrashOptions::default());
         check(sim, &world, &mut rng)
-            .map_err(|e| format!("cut at call {cut}, outcome {choice}: {e}"))?;
+            .map_err(|e| format!("cut at call {cut}, outcome {choice}, {}: {e}", world.told()))?;
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ fn trim_all(world: &mut World) -> Result<(), String> {
 fn cut_again(sim: SimStorage, world: &World, rng: &mut Rng) -> SimStorage {
     sim.crash_at(rng.u64(..250));
     let mut opening = World::resume(sim.clone(), world.logs.clone(), rng.u64(1 << 30..1 << 40));
-    for name in world.logs.keys() {
+    for name in world.logs.keys().filter(|name| opening.is_there(name)).collect::<Vec<_>>() {
         let _ = opening.open(name);
     }
     let _ = opening.root().map(|root| root.sweep());

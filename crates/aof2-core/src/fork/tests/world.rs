@@ -82,6 +82,19 @@ impl World {
         LogRoot::on(ROOT, self.storage(), Arc::new(self.sim.clock().clone())).map_err(told)
     }
 
+    pub(super) fn is_there(&self, name: &str) -> bool {
+        self.sim.exists(&path(name)).unwrap_or(false)
+    }
+
+    /// What was being done, for messages.
+    pub(super) fn told(&self) -> String {
+        match &self.doing {
+            Some(Doing::Fork(name, log)) => format!("forking {name} at {}", log.acked),
+            Some(doing) => format!("{doing:?}"),
+            None => "nothing".into(),
+        }
+    }
+
     /// Opens a log as a process would that just started.
     pub(super) fn open(&mut self, name: &str) -> Result<Arc<Stream>, String> {
         if let Some(stream) = self.streams.get(name) {
@@ -353,7 +366,7 @@ impl World {
             .map_err(|e| at(format!("reader: {e}; {}", reader.describe())))?;
         if durable > 0 && earliest < durable {
             let some = self.rng.u64(earliest..durable);
-            let read = reader.read_offset(some).map_err(told).map_err(at)?;
+            let read = reader.read_offset(some).map_err(|e| at(format!("read {some}: {e}")))?;
             if *read.payload != log.records[some as usize][..] {
                 return Err(at(format!("record {some} is another one")));
             }
@@ -363,22 +376,21 @@ impl World {
 
     /// After a cut: what was being done is done or not, and everything else is as it was.
     pub(super) fn settle(&mut self) -> Result<(), String> {
-        let is_there = |name: &str| self.sim.exists(&path(name)).unwrap_or(false);
         match self.doing.take() {
             Some(Doing::Create(name)) => {
                 // Half a log is none; it becomes one when it is opened.
-                if is_there(&name) {
+                if self.is_there(&name) {
                     self.open(&name)?;
                     self.logs.insert(name, Log::default());
                 }
             }
             Some(Doing::Fork(name, log)) => {
-                if is_there(&name) {
+                if self.is_there(&name) {
                     self.logs.insert(name, log);
                 }
             }
             Some(Doing::Drop(name)) => {
-                if !is_there(&name) {
+                if !self.is_there(&name) {
                     self.logs.remove(&name);
                 }
             }
@@ -407,7 +419,7 @@ impl World {
     pub(super) fn check_all(&mut self) -> Result<(), String> {
         let names: Vec<String> = self.logs.keys().cloned().collect();
         for name in &names {
-            if !self.sim.exists(&path(name)).unwrap_or(false) {
+            if !self.is_there(name) {
                 return Err(format!("{name} is gone"));
             }
             self.check_log(name)?;

@@ -54,6 +54,16 @@ pub(crate) struct Inherited {
     known: Mutex<Option<Arc<Entries>>>,
 }
 
+/// The segment before a fork's own ones, and the offset behind it. `None` if the own ones
+/// begin with the first there can be, or if retention removed some of them, of which `first`
+/// is left: that it does only where nothing is inherited.
+pub(crate) fn before_own(lineage: &Lineage, first: Option<&Found>) -> Option<(u32, u64)> {
+    let start = lineage.start;
+    let is_first = first.is_none_or(|found| found.name.segment_id == start.segment);
+    let index = start.segment.as_u32().checked_sub(1);
+    index.filter(|_| is_first || !lineage.origins.is_empty()).map(|index| (index, start.offset))
+}
+
 impl Inherited {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: &Path, lineage: Lineage) -> Self {
         let dir = dir.to_owned();
@@ -67,13 +77,6 @@ impl Inherited {
     /// Whether anything is inherited.
     pub(crate) fn is_empty(&self) -> bool {
         self.lineage.origins.is_empty()
-    }
-
-    /// The segment before the log's own ones, and the offset behind it; `None` if the own
-    /// ones begin with the first there can be.
-    pub(crate) fn before_own(&self) -> Option<(u32, u64)> {
-        let start = self.lineage.start;
-        start.segment.as_u32().checked_sub(1).map(|index| (index, start.offset))
     }
 
     /// Whether a segment is inherited.

@@ -13,7 +13,7 @@ mod shrink;
 
 pub(crate) use file::{load_lineage, recorded_lineage, remove_other_lineages, store_lineage};
 pub(crate) use holds::{Holds, HoldsLock, ListedHolds};
-pub(crate) use inherited::Inherited;
+pub(crate) use inherited::{Inherited, before_own};
 pub(crate) use origins::{
     ORIGINS_DIR, dropped_dir, find_log, holds_log, locate, normal, relative_path, walk_logs,
 };

@@ -2,8 +2,8 @@
 //!
 //! [`base`] is what writers and readers have in common, [`writer`] and [`reader`] are the two
 //! handles; what can be decided is in [`databases`], [`jobs`], [`chunks`], [`snapshots`] and
-//! [`intents`]. Rows come as [`values`], as dataclasses through [`view`], and as Arrow data
-//! through [`table`].
+//! [`intents`]. Rows of a [`view`] come as [`values`], as dataclasses through [`reads`], and
+//! as Arrow data through [`table`].
 
 mod arrays;
 mod base;
@@ -18,6 +18,7 @@ mod operations;
 mod options;
 mod pending;
 mod reader;
+mod reads;
 mod reports;
 mod snapshots;
 mod table;

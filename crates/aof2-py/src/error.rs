@@ -18,15 +18,19 @@ static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// The exception that stands for an error of the core.
 pub fn to_py(error: AofError) -> PyErr {
-    Python::attach(|py| build(py, &error).unwrap_or_else(|failed| failed))
+    Python::attach(|py| build(py, &error, &error.to_string()).unwrap_or_else(|failed| failed))
 }
 
-fn build(py: Python<'_>, error: &AofError) -> PyResult<PyErr> {
+/// The same with other words.
+pub fn to_py_saying(error: &AofError, message: &str) -> PyErr {
+    Python::attach(|py| build(py, error, message).unwrap_or_else(|failed| failed))
+}
+
+fn build(py: Python<'_>, error: &AofError, message: &str) -> PyResult<PyErr> {
     let attributes = PyDict::new(py);
     let class = describe(error, &attributes)?;
     let module = ERRORS.get_or_try_init(py, || py.import("aof2._errors").map(Bound::unbind))?;
-    let exception =
-        module.bind(py).getattr(class)?.call((error.to_string(),), Some(&attributes))?;
+    let exception = module.bind(py).getattr(class)?.call((message,), Some(&attributes))?;
     Ok(PyErr::from_value(exception))
 }
 
@@ -69,6 +73,16 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
         AofError::LastCopy(segment_id) => {
             attributes.set_item("segment_id", segment_id.as_u64())?;
             "LastCopy"
+        }
+        AofError::Shared { segment_id, origin } => {
+            attributes.set_item("segment_id", segment_id.as_u64())?;
+            attributes.set_item("origin", origin)?;
+            "Shared"
+        }
+        AofError::Held { path, holders } => {
+            set_path(path)?;
+            attributes.set_item("holders", holders)?;
+            "Held"
         }
         AofError::PastEnd { offset, end, is_appended } => {
             attributes.set_item("offset", offset)?;
@@ -114,6 +128,31 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             attributes.set_item("operation", refused.op.name())?;
             attributes.set_item("key", &refused.key)?;
             "ColdError"
+        }
+        AofError::NoSuchDatabase { db } => {
+            attributes.set_item("db", db)?;
+            "NoSuchDatabase"
+        }
+        AofError::NoSuchSnapshot { name } => {
+            attributes.set_item("name", name)?;
+            "NoSuchSnapshot"
+        }
+        AofError::JobPending { job_id } => {
+            attributes.set_item("job_id", job_id)?;
+            "JobPending"
+        }
+        AofError::FeedReset { cursor, next, earliest } => {
+            attributes.set_item("cursor", cursor)?;
+            attributes.set_item("next", next)?;
+            attributes.set_item("earliest", earliest)?;
+            "FeedReset"
+        }
+        AofError::Refused { .. } => "Refused",
+        AofError::NewerVersion { what, found, known } => {
+            attributes.set_item("what", what)?;
+            attributes.set_item("found", found)?;
+            attributes.set_item("known", known)?;
+            "NewerVersion"
         }
         AofError::InvalidConfig { field, .. } => {
             attributes.set_item("field", field)?;

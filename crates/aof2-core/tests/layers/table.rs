@@ -93,6 +93,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "planted", "prometheus", "read", "store", "sync", "write",
     ]),
     ("catalog::apply", &["catalog", "error", "format", "format::operation", "io", "planted"]),
+    ("catalog::history", &["catalog", "error", "format", "format::operation", "io", "read"]),
 ];
 
 /// Layers that use something above them: who, what, in which files, and why that stays.

@@ -29,7 +29,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates/aof2-core crates/aof2-
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 
 .PHONY: help demo test test-rust test-python test-deep bench bench-rust bench-python \
-  bench-spark bench-manifest bench-artifact bench-archive test-s3 fuzz lint lint-rust lint-benches lint-python docs docs-rust docs-site wheel clean \
+  bench-spark bench-manifest bench-catalog bench-artifact bench-archive test-s3 fuzz lint lint-rust lint-benches lint-python docs docs-rust docs-site wheel clean \
   check-rust check-lint-tools check-java check-bench-tools check-fuzz-tools
 
 help: ## Show this list
@@ -165,7 +165,7 @@ fuzz: check-fuzz-tools ## Fuzz every decoder for FUZZ_SECONDS each (with the nig
 # ---- measure it --------------------------------------------------------------
 
 BENCH_ARGS ?=
-bench: bench-rust bench-manifest bench-artifact bench-archive bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
+bench: bench-rust bench-manifest bench-catalog bench-artifact bench-archive bench-python bench-spark ## All measurements; BENCH_ARGS=--quick for a short run
 
 # RocksDB's bindings are made with libclang, which comes as a wheel without the headers of a
 # compiler; those of gcc do.
@@ -193,6 +193,9 @@ bench-artifact: check-rust ## Compressed segments: compression, single records, 
 
 bench-archive: $(VENV)/.package $(VENV)/.group-bench ## The cold tier against s5cmd, and what archiving costs appends
 	$(BIN)/python benches/archive $(BENCH_ARGS)
+
+bench-catalog: check-rust ## Forks, snapshots and the catalog, against the goals of their design
+	$(CARGO) run --locked --release -p aof2-core --example catalog_bench -- $(BENCH_ARGS)
 
 bench-manifest: check-rust ## The manifest: appends, commits, replay, snapshots
 	$(CARGO) run --locked --release -p aof2-core --example manifest_bench -- $(BENCH_ARGS)

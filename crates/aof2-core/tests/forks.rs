@@ -358,3 +358,42 @@ fn verifying_a_fork_reads_its_ancestors_and_repairing_it_leaves_them_alone() -> 
     assert!(repaired.is_healthy(), "{:?}", repaired.problems);
     Ok(())
 }
+
+#[test]
+fn of_many_who_want_one_name_one_gets_it_and_the_others_leave_nothing() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let root = LogRoot::open(dir.path())?;
+    let events = Aof::open(config(&dir.path().join("events")))?;
+    fill(&events, "events", 0..20)?;
+    let made = std::thread::scope(|scope| {
+        let racing: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| root.fork("events", "trial", &ForkAt::End))).collect();
+        let ends = racing.into_iter().map(|thread| thread.join().unwrap());
+        ends.filter(|end| match end {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(matches!(error, AofError::NameTaken { .. }), "{error}");
+                false
+            }
+        })
+        .count()
+    });
+    assert_eq!(made, 1);
+    assert_eq!(std::fs::read_dir(dir.path())?.count(), 2);
+    assert_eq!(root.sweep()?, Default::default());
+    assert_eq!(root.tree()?.logs[0].holders.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn the_name_of_an_expired_snapshot_is_free() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let root = LogRoot::open(dir.path())?;
+    let events = Aof::open(config(&dir.path().join("events")))?;
+    fill(&events, "events", 0..20)?;
+    root.snapshot("events", "nightly", &ForkAt::Offset(5), Some(1))?;
+    assert_eq!(root.snapshots("events")?, []);
+    root.snapshot("events", "nightly", &ForkAt::Offset(7), None)?;
+    assert_eq!(root.snapshots("events")?[0].offset, 7);
+    Ok(())
+}

@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::cut::{Cut, ForkAt, find};
 use super::shared::{Holder, Parent, Shared, hold_all, lock_all, logs_of};
+use super::sweep::remove_tree;
 use crate::error::{AofError, Result};
-use crate::format::{HolderKind, Inheritance, Lineage, StreamId, StreamIdentity};
+use crate::format::{
+    HolderKind, Inheritance, Lineage, StreamId, StreamIdentity, WatermarkBody, WatermarkHeader,
+    WatermarkState,
+};
 use crate::io::{Clock, LockError, Storage};
 use crate::planted::{self, ForkBug};
-use crate::store::{Layout, draw_id, normal, relative_path, store_lineage};
+use crate::store::{Layout, WatermarkPublisher, draw_id, normal, relative_path, write_lineage};
+use crate::sync::Position;
 
 /// What directories are called while a fork is made.
 pub(super) const TEMPORARY_PREFIX: &str = ".fork-";
@@ -52,7 +57,7 @@ pub(super) fn fork(
     let late = planted::in_forks(ForkBug::HoldAfterChild);
     let mut placed = match late {
         true => None,
-        false => Some(hold_all(storage, &shared, &holder)?),
+        false => Some(hold_all(parent, &shared, &holder)?),
     };
     let identity = StreamIdentity {
         stream_id,
@@ -65,7 +70,7 @@ pub(super) fn fork(
     match create(storage, root, &to, identity, &lineage) {
         Ok(identity) => {
             if late {
-                placed = Some(hold_all(storage, &shared, &holder)?);
+                placed = Some(hold_all(parent, &shared, &holder)?);
             }
             if let Some(placed) = placed {
                 placed.confirm(storage)?;
@@ -75,8 +80,9 @@ pub(super) fn fork(
         Err(error) => {
             // Whether the rename is on disk is not known after a failed sync: then the
             // holds stay, and the next sweep looks.
+            let is_another = matches!(error, AofError::NameTaken { .. });
             if let Some(placed) = placed
-                && !storage.exists(&to).unwrap_or(true)
+                && (is_another || !storage.exists(&to).unwrap_or(true))
             {
                 placed.release(storage)?;
             }
@@ -124,21 +130,60 @@ fn create(
     create_dirs(storage, parent)?;
     let temporary = temporary_dir(parent, identity.stream_id);
     let layout = Layout::new(&temporary);
-    layout.ensure(storage)?;
+    for dir in [layout.segments_dir(), layout.archive_dir()] {
+        storage.create_dir_all(&dir).map_err(AofError::io("create directory", &dir))?;
+    }
     // Whoever sweeps leaves it alone as long as somebody works on it.
     let _lock = storage.lock(&layout.lock_file()).map_err(|e| match e {
         LockError::Held { pid } => AofError::Locked { path: temporary.clone(), pid },
         LockError::Io(e) => AofError::io("lock", &temporary)(e),
     })?;
-    let checksum = store_lineage(storage, &layout, lineage)?;
+    let checksum = write_lineage(storage, &layout, lineage)?;
     let identity = StreamIdentity { lineage: Some(checksum), ..identity };
+    store_watermark(storage, &layout, &identity, lineage)?;
+    // Syncs the directory, too: all that is in it by now is durable.
     layout.store_identity(storage, &identity)?;
-    if storage.exists(to).map_err(AofError::io("look for", to))? {
-        return Err(taken(root, &identity.name));
+    let named = match storage.exists(to).map_err(AofError::io("look for", to))? {
+        true => Err(taken(root, &identity.name)),
+        false => storage.rename(&temporary, to).map_err(|e| match e.kind() {
+            std::io::ErrorKind::DirectoryNotEmpty => taken(root, &identity.name),
+            _ => AofError::io("name the fork", to)(e),
+        }),
+    };
+    if let Err(error @ AofError::NameTaken { .. }) = named {
+        // Somebody else was quicker.
+        remove_tree(storage, &temporary)?;
+        return Err(error);
     }
-    storage.rename(&temporary, to).map_err(AofError::io("name the fork", to))?;
+    named?;
     storage.sync_dir(parent).map_err(AofError::io("sync directory", parent))?;
     Ok(identity)
+}
+
+/// As if somebody had opened the fork and closed it: readers need not look for its end. It
+/// is a shortcut, and not synced.
+fn store_watermark(
+    storage: &dyn Storage,
+    layout: &Layout,
+    identity: &StreamIdentity,
+    lineage: &Lineage,
+) -> Result<()> {
+    let header = WatermarkHeader {
+        writer_pid: std::process::id(),
+        stream_id: identity.stream_id,
+        writer_epoch_ns: identity.created_at_ns,
+    };
+    let start = lineage.start;
+    let end = Position::new(start.segment, 0).as_u64();
+    let body = WatermarkBody {
+        durable_position: end,
+        durable_count: start.offset,
+        appended_position: end,
+        appended_count: start.offset,
+        state: WatermarkState::Closed,
+    };
+    let path = layout.watermark_file();
+    WatermarkPublisher::open(storage, &path, header, &body).map(drop)
 }
 
 pub(super) fn temporary_dir(parent: &Path, id: StreamId) -> PathBuf {

@@ -51,6 +51,22 @@ impl Parent<'_> {
         self.source.inherited().map(|inherited| inherited.lineage().clone())
     }
 
+    /// Whether the first of these segments is certainly there, by a single look.
+    fn has_still(&self, shared: &Shared) -> Result<bool> {
+        let part = &shared.part;
+        if part.origin == self.identity.stream_id {
+            let first = self.source.table().find(part.first_segment.as_u32());
+            let path = first.filter(|first| first.is_hot()).map(|first| first.path.clone());
+            return path.map_or(Ok(false), |path| {
+                self.storage.exists(&path).map_err(AofError::io("look for", &path))
+            });
+        }
+        let layout = Layout::new(&shared.dir);
+        let holds = Holds::of(self.storage, &layout);
+        let held = holds.find(HolderKind::Fork, self.identity.stream_id, "")?;
+        Ok(held.is_some_and(|hold| hold.first_segment <= part.first_segment))
+    }
+
     /// What is shared by whoever reads the log up to the cut, oldest first.
     pub(super) fn shared_until(&self, cut: &Cut) -> Result<Vec<Shared>> {
         let Some(last) = &cut.last else { return Ok(Vec::new()) };
@@ -136,10 +152,11 @@ pub(super) fn lock_all<'a>(
 /// Puts a hold on every log whose segments are shared, and makes sure that they are there.
 /// They are locked.
 pub(super) fn hold_all(
-    storage: &dyn Storage,
+    parent: &Parent<'_>,
     shared: &[Shared],
     holder: &Holder<'_>,
 ) -> Result<Placed> {
+    let storage = parent.storage;
     let mut placed = Placed { holds: Vec::new() };
     let first = match planted::in_forks(ForkBug::OnlyParentHeld) {
         true => shared.len().saturating_sub(1),
@@ -151,7 +168,7 @@ pub(super) fn hold_all(
         placed.holds.push((shared.dir.clone(), hold));
     }
     for shared in shared {
-        if let Err(error) = check_there(storage, shared) {
+        if let Err(error) = check_there(parent, shared) {
             placed.release(storage)?;
             return Err(error);
         }
@@ -187,12 +204,13 @@ fn hold_of(shared: &Shared, holder: &Holder<'_>) -> Hold {
     }
 }
 
-/// Whether the segments are there, now that nobody removes them any more.
-fn check_there(storage: &dyn Storage, shared: &Shared) -> Result<()> {
-    if planted::in_forks(ForkBug::StartNotRechecked) {
+/// Whether the segments are there, now that nobody removes them any more. Where a look at
+/// one file, or at what the parent itself holds, tells, nothing is listed.
+pub(super) fn check_there(parent: &Parent<'_>, shared: &Shared) -> Result<()> {
+    if planted::in_forks(ForkBug::StartNotRechecked) || parent.has_still(shared)? {
         return Ok(());
     }
-    let listing = Listing::take(storage, &Layout::new(&shared.dir))?;
+    let listing = Listing::take(parent.storage, &Layout::new(&shared.dir))?;
     let part = &shared.part;
     match listing.find(part.first_segment).is_some() && listing.find(part.last_segment).is_some() {
         true => Ok(()),
@@ -209,7 +227,10 @@ impl Placed {
     /// From now on the holder exists.
     pub(super) fn confirm(&self, storage: &dyn Storage) -> Result<()> {
         for (dir, hold) in &self.holds {
-            put(storage, dir, &Hold { is_pending: false, ..hold.clone() })?;
+            let layout = Layout::new(dir);
+            let held = Hold { is_pending: false, ..hold.clone() };
+            // Either state is true after a cut, so the directory need not be synced.
+            Holds::of(storage, &layout).replace(&held)?;
         }
         Ok(())
     }

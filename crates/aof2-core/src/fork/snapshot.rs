@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use super::cut::{Cut, ForkAt, find};
-use super::shared::{Holder, Parent, Shared, hold_all, lock_all, logs_of};
+use super::shared::{Holder, Parent, Shared, check_there, hold_all, lock_all, logs_of};
 use crate::error::{AofError, Result};
 use crate::format::{Hold, HolderKind, StreamIdentity, validate_name};
 use crate::io::Clock;
-use crate::store::{Holds, Layout, Listing};
+use crate::store::{Holds, Layout};
 
 /// A place of a log that has a name, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +50,17 @@ pub(super) fn take(
     let all = parent.shared_until(&cut)?;
     let is_own = |shared: &&Shared| shared.part.origin == parent.identity.stream_id;
     let shared: Vec<Shared> = all.iter().filter(|shared| !is_own(shared)).cloned().collect();
-    let own = all.iter().find(is_own).map(|own| own.part.first_segment);
+    let own = all.iter().find(is_own);
     let now_ms = clock.now_ns() / 1_000_000;
     let id = parent.identity.stream_id;
     let holder = Holder { kind: HolderKind::Snapshot, id, name, dir, now_ms, expires_at_ms };
     let layout = Layout::new(dir);
     let holds = Holds::of(storage, &layout);
     let _locks = lock_all(storage, logs_of(&shared).chain([(id, dir)]))?;
-    if let Some(known) = find_own(&holds, parent.identity, name)? {
+    // One whose time is over is replaced.
+    let known = find_own(&holds, parent.identity, name)?;
+    let is_live = |hold: &Hold| hold.expires_at_ms.is_none_or(|expires| expires > now_ms);
+    if let Some(known) = known.filter(is_live) {
         return Err(AofError::NameTaken {
             name: name.to_owned(),
             url: format!("the snapshots of {} (at offset {})", dir.display(), known.end_offset),
@@ -66,14 +69,13 @@ pub(super) fn take(
         });
     }
     // Those of ancestors first.
-    let placed = hold_all(storage, &shared, &holder)?;
+    let placed = hold_all(parent, &shared, &holder)?;
     let hold = Hold { created_at_ms: now_ms, expires_at_ms, ..own_hold(parent, &cut, &all, name) };
     holds.put(&hold)?;
-    let listing = Listing::take(storage, &layout)?;
-    if own.is_some_and(|first| listing.find(first).is_none()) {
+    if let Some(Err(error)) = own.map(|own| check_there(parent, own)) {
         holds.release(&hold.file_name())?;
         placed.release(storage)?;
-        return Err(AofError::Trimmed { earliest: hold.first_offset + 1 });
+        return Err(error);
     }
     placed.confirm(storage)?;
     Ok(SnapshotInfo::from(&hold))

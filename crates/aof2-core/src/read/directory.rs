@@ -217,6 +217,12 @@ impl ReadOnly {
             0 => position.segment_index().checked_sub(1),
             _ => Some(position.segment_index()),
         };
+        // A fork that nobody wrote to ends in a segment that is not its own.
+        let is_own = |index: &u32| match &*self.inherited.load() {
+            Some(inherited) => *index >= inherited.lineage().start.segment.as_u32(),
+            None => true,
+        };
+        let needed = needed.filter(is_own);
         if needed.is_some_and(|needed| newest.is_none_or(|newest| newest < needed)) {
             self.refresh()?;
         }

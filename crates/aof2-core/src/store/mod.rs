@@ -48,7 +48,7 @@ pub(crate) use layout::{create_anew, temporary_of};
 pub(crate) use lineage::{
     Holds, HoldsLock, Inherited, ListedHolds, ORIGINS_DIR, before_own, dropped_dir, find_log,
     holds_log, load_lineage, locate, normal, recorded_lineage, relative_path,
-    remove_other_lineages, store_lineage, walk_logs,
+    remove_other_lineages, walk_logs, write_lineage,
 };
 pub(crate) use listing::{Listing, SegmentNames};
 pub(crate) use placing::{missing_entry, sealed_entries};

@@ -60,7 +60,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "bucket", "error", "format", "io", "object", "read::cursor", "segment", "store", "sync",
     ]),
     ("read::cursor", &["error", "format", "read", "segment", "store", "sync"]),
-    ("fork", &["error", "format", "io", "planted", "read", "segment", "store"]),
+    ("fork", &["error", "format", "io", "planted", "read", "segment", "store", "sync"]),
     ("write", &[
         "error", "format", "io", "manifest", "planted", "prometheus", "read", "segment",
         "store", "sync",

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::error::{AofError, Result};
 use crate::format::{FormatError, LINEAGE_LEN_MAX, Lineage, StreamIdentity, crc64};
 use crate::io::{EntryKind, OpenMode, Storage};
+use crate::store::create_anew;
 use crate::store::layout::Layout;
 
 fn path_of(layout: &Layout, checksum: u64) -> PathBuf {
@@ -83,6 +84,22 @@ fn listed(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u64>> {
     };
     let files = entries.iter().filter(|entry| entry.kind == EntryKind::File);
     Ok(files.filter_map(|entry| Lineage::parse_file_name(&entry.name)).collect())
+}
+
+/// Writes a lineage file into a directory that is new, and syncs it; its name is durable when
+/// the directory is synced.
+pub(crate) fn write_lineage(
+    storage: &dyn Storage,
+    layout: &Layout,
+    lineage: &Lineage,
+) -> Result<u64> {
+    let bytes = lineage.encode();
+    let checksum = crc64(&bytes);
+    let path = path_of(layout, checksum);
+    let file = create_anew(storage, &path)?;
+    file.write_all_at(&bytes, 0).map_err(AofError::io("write", &path))?;
+    file.sync().map_err(AofError::io("sync", &path))?;
+    Ok(checksum)
 }
 
 /// Writes a lineage file durably. Nothing names it yet.

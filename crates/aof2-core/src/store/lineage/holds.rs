@@ -167,6 +167,16 @@ impl Holds<'_> {
         self.layout.replace_file(self.storage, &dir.join(hold.file_name()), &hold.encode())
     }
 
+    /// Replaces a hold. After a power cut the old one or the new one is there.
+    pub(crate) fn replace(&self, hold: &Hold) -> Result<()> {
+        let path = self.layout.holds_dir().join(hold.file_name());
+        let temporary = crate::store::temporary_of(&path);
+        let file = crate::store::create_anew(self.storage, &temporary)?;
+        file.write_all_at(&hold.encode(), 0).map_err(AofError::io("write", &temporary))?;
+        file.sync().map_err(AofError::io("sync", &temporary))?;
+        self.storage.rename(&temporary, &path).map_err(AofError::io("rename", &path))
+    }
+
     /// A planted bug: the hold may be gone after a power cut.
     pub(crate) fn put_unsynced(&self, hold: &Hold) -> Result<()> {
         let dir = self.layout.holds_dir();

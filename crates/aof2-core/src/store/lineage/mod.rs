@@ -11,7 +11,7 @@ mod inherited;
 mod origins;
 mod shrink;
 
-pub(crate) use file::{load_lineage, recorded_lineage, remove_other_lineages, store_lineage};
+pub(crate) use file::{load_lineage, recorded_lineage, remove_other_lineages, write_lineage};
 pub(crate) use holds::{Holds, HoldsLock, ListedHolds};
 pub(crate) use inherited::{Inherited, before_own};
 pub(crate) use origins::{

@@ -157,6 +157,37 @@ class LastCopy(Error, RuntimeError):
         self.segment_id = segment_id
 
 
+class Shared(Error, RuntimeError):
+    """The segment belongs to the log that this one was forked from.
+
+    It is moved between tiers there, or here once this log was detached.
+    """
+
+    segment_id: int
+    """The segment."""
+    origin: str
+    """What the other log was called."""
+
+    def __init__(self, message: str, *, segment_id: int, origin: str) -> None:
+        super().__init__(message)
+        self.segment_id = segment_id
+        self.origin = origin
+
+
+class Held(Error, RuntimeError):
+    """Forks or snapshots still read what was to be removed. Drop them first."""
+
+    path: str
+    """The log."""
+    holders: list[str]
+    """Who holds it."""
+
+    def __init__(self, message: str, *, path: str, holders: list[str]) -> None:
+        super().__init__(message)
+        self.path = path
+        self.holders = holders
+
+
 class PastEnd(Error, IndexError):
     """The offset is at or past the end of what may be read."""
 
@@ -202,9 +233,9 @@ class ColdError(Error, OSError):
 
 
 class NameTaken(Error, FileExistsError):
-    """Another log has this name below the prefix of the object store.
+    """Another log has this name below the prefix of the object store, or something in a catalog.
 
-    Nothing was changed, here or there. An empty directory gets that log back with
+    Nothing was changed, here or there. In a catalog, choose another name. An empty directory gets that log back with
     `recover=True` or `restore`, or another `name=`; a directory with a log of its own needs
     another prefix.
     """
@@ -212,9 +243,9 @@ class NameTaken(Error, FileExistsError):
     name: str
     """The name."""
     url: str
-    """The prefix, s3://bucket/prefix."""
+    """The prefix, s3://bucket/prefix, or where in the catalog it is taken."""
     stream_id: int
-    """Id of the log that has the name."""
+    """Id of the log that has the name; 0 if it is not a log."""
 
     def __init__(self, message: str, *, name: str, url: str, stream_id: int) -> None:
         super().__init__(message)
@@ -317,6 +348,81 @@ class InvalidConfig(Error, ValueError):
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class NoSuchDatabase(Error, LookupError):
+    """The catalog has no log or page store of this name or number."""
+
+    db: str
+    """Its name or number."""
+
+    def __init__(self, message: str, *, db: str) -> None:
+        super().__init__(message)
+        self.db = db
+
+
+class NoSuchSnapshot(Error, LookupError):
+    """There is no snapshot of this name or number."""
+
+    name: str
+    """Its name or number."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class JobPending(Error, RuntimeError):
+    """An unfinished job does the same, or somebody else has the job."""
+
+    job_id: int
+    """That job."""
+
+    def __init__(self, message: str, *, job_id: int) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class FeedReset(Error, LookupError):
+    """Changes that a reader of the change feed has not seen are not kept any more.
+
+    Read the catalog, and go on with `feed(name, start=error.earliest)`.
+    """
+
+    cursor: str
+    """Name of the reader; empty if it has none."""
+    next: int
+    """The generation that it would have read next."""
+    earliest: int
+    """The first generation that there is."""
+
+    def __init__(self, message: str, *, cursor: str, next: int, earliest: int) -> None:
+        super().__init__(message)
+        self.cursor = cursor
+        self.next = next
+        self.earliest = earliest
+
+
+class Refused(Error, RuntimeError):
+    """The catalog cannot do that; the message says why. Nothing was changed."""
+
+
+class NewerVersion(Error, OSError):
+    """It was written by a newer version of aof2, and is not guessed at."""
+
+    what: str
+    """What."""
+    found: int
+    """Its version."""
+    known: int
+    """The newest version that this one knows."""
+
+    def __init__(self, message: str, *, what: str, found: int, known: int) -> None:
+        super().__init__(message)
+        self.errno = _errno.EPROTO
+        self.what = what
+        self.found = found
+        self.known = known
 
 
 class IoError(Error, OSError):

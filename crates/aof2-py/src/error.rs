@@ -70,6 +70,16 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             attributes.set_item("segment_id", segment_id.as_u64())?;
             "LastCopy"
         }
+        AofError::Shared { segment_id, origin } => {
+            attributes.set_item("segment_id", segment_id.as_u64())?;
+            attributes.set_item("origin", origin)?;
+            "Shared"
+        }
+        AofError::Held { path, holders } => {
+            set_path(path)?;
+            attributes.set_item("holders", holders)?;
+            "Held"
+        }
         AofError::PastEnd { offset, end, is_appended } => {
             attributes.set_item("offset", offset)?;
             attributes.set_item("end", end)?;
@@ -114,6 +124,31 @@ fn describe(error: &AofError, attributes: &Bound<'_, PyDict>) -> PyResult<&'stat
             attributes.set_item("operation", refused.op.name())?;
             attributes.set_item("key", &refused.key)?;
             "ColdError"
+        }
+        AofError::NoSuchDatabase { db } => {
+            attributes.set_item("db", db)?;
+            "NoSuchDatabase"
+        }
+        AofError::NoSuchSnapshot { name } => {
+            attributes.set_item("name", name)?;
+            "NoSuchSnapshot"
+        }
+        AofError::JobPending { job_id } => {
+            attributes.set_item("job_id", job_id)?;
+            "JobPending"
+        }
+        AofError::FeedReset { cursor, next, earliest } => {
+            attributes.set_item("cursor", cursor)?;
+            attributes.set_item("next", next)?;
+            attributes.set_item("earliest", earliest)?;
+            "FeedReset"
+        }
+        AofError::Refused { .. } => "Refused",
+        AofError::NewerVersion { what, found, known } => {
+            attributes.set_item("what", what)?;
+            attributes.set_item("found", found)?;
+            attributes.set_item("known", known)?;
+            "NewerVersion"
         }
         AofError::InvalidConfig { field, .. } => {
             attributes.set_item("field", field)?;

@@ -16,6 +16,7 @@ mod manifest;
 mod path;
 mod record;
 mod report;
+mod root;
 mod scan;
 mod scrub;
 mod sizes;
@@ -45,6 +46,8 @@ mod _aof2 {
     use crate::manifest::ManifestFiles;
     #[pymodule_export]
     use crate::record::{Record, RecordId, RecordIds};
+    #[pymodule_export]
+    use crate::root::Root;
     #[pymodule_export]
     use crate::scan::{Follow, Scan};
     #[pymodule_export]

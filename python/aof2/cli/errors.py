@@ -193,6 +193,33 @@ def _of_log(error: BaseException) -> Failure:
         case aof2.Diverged():
             details |= _attributes(error, "url")
             return Failure(ExitCode.CORRUPT, "diverged", message, "", details)
+        case aof2.Held():
+            details |= _attributes(error, "holders")
+            return Failure(ExitCode.IO, "held", message, "", details)
+        case aof2.Shared():
+            details |= _attributes(error, "origin")
+            return Failure(ExitCode.IO, "shared", message, "", details)
+        case aof2.NoSuchDatabase():
+            details |= _attributes(error, "db")
+            hint = "aof2 catalog ls lists them"
+            return Failure(ExitCode.NOT_FOUND, "no_such_database", message, hint, details)
+        case aof2.NoSuchSnapshot():
+            details |= _attributes(error, "name")
+            hint = "aof2 snapshot LOG --list lists those of a log"
+            return Failure(ExitCode.NOT_FOUND, "no_such_snapshot", message, hint, details)
+        case aof2.JobPending():
+            details |= _attributes(error, "job_id")
+            hint = "aof2 catalog jobs shows it"
+            return Failure(ExitCode.IO, "job_pending", message, hint, details)
+        case aof2.FeedReset():
+            details |= _attributes(error, "cursor", "next")
+            hint = "read the catalog, then go on with --from and the first generation"
+            return Failure(ExitCode.NOT_FOUND, "feed_reset", message, hint, details)
+        case aof2.Refused():
+            return Failure(ExitCode.USAGE, "refused", message, "", details)
+        case aof2.NewerVersion():
+            details |= _attributes(error, "what", "found", "known")
+            return Failure(ExitCode.IO, "newer_version", message, "", details)
         case aof2.ColdError():
             return _of_store(error)
         case OSError():

@@ -54,10 +54,11 @@ class LogNode:
     """One log of a root.
 
     >>> import aof2
+    >>> rid = log.append(b"hello")
     >>> fork = log.fork("trial")
     >>> events, trial = aof2.Root(".").tree()
     >>> trial.parent == events.stream_id, trial.parent_name, trial.fork_offset
-    (True, 'events', 0)
+    (True, 'events', 1)
     """
 
     name: str
@@ -87,6 +88,7 @@ class LogTree:
     """The logs of a root, and which was forked from which. Iterates over them.
 
     >>> import aof2
+    >>> rid = log.append(b"hello")
     >>> fork = log.fork("trial")
     >>> tree = aof2.Root(".").tree()
     >>> [node.name for node in tree], [node.name for node in tree.roots()]
@@ -106,6 +108,7 @@ class LogTree:
         """Return the logs that were forked from no log of the root.
 
         >>> import aof2
+        >>> rid = log.append(b"hello")
         >>> fork = log.fork("trial")
         >>> [node.name for node in aof2.Root(".").tree().roots()]
         ['events']
@@ -117,6 +120,7 @@ class LogTree:
         """Return the logs that were forked from this one and still share its records.
 
         >>> import aof2
+        >>> rid = log.append(b"hello")
         >>> fork = log.fork("trial")
         >>> [node.name for node in aof2.Root(".").tree().forks_of(log.stream_id)]
         ['trial']

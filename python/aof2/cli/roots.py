@@ -100,8 +100,6 @@ def place(log: str, at: "StartLike | None") -> "int | RecordId | datetime | None
         case "earliest":
             with open_reader(log) as reader:
                 return reader.earliest_offset()
-        case str():
-            raise usage(f"{at!r} is no place in a log")
     return at
 
 

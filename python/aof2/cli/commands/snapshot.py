@@ -21,7 +21,7 @@ from aof2.cli.times import time_text
 from aof2.cli.units import human_count
 
 if TYPE_CHECKING:
-    from aof2._types import StartLike
+    from aof2._types import ForkAtLike, StartLike
 
 _COLUMNS = (
     Column("snapshot", is_name=True),
@@ -60,7 +60,7 @@ def command(
     root: str | None,
     as_json: bool,
 ) -> None:
-    """Give a place of a log a name, list such places, or drop one.
+    """Name a place of a log, list such places, or drop one.
 
     The records before a snapshot stay until it is dropped or expires, whatever
     retention says: aof2 fork --snapshot makes a log of them. Works while a writer runs.
@@ -88,9 +88,9 @@ def command(
         _take(out, found, name, place(log, at), expires)
 
 
-def _take(out: Output, log: LogInRoot, name: str, at: object, expires: int | None) -> None:
+def _take(out: Output, log: LogInRoot, name: str, at: "ForkAtLike", expires: int | None) -> None:
     kept_for = None if expires is None else _span(expires)
-    taken = log.root.snapshot(log.name, name, at, kept_for)  # type: ignore[arg-type]
+    taken = log.root.snapshot(log.name, name, at, kept_for)
     if out.as_json:
         out.object(snapshot_object(taken))
         return

@@ -14,7 +14,7 @@ from aof2.cli.units import plural
 @root_argument
 @json_option
 def command(root: str, as_json: bool) -> None:
-    """Take away what crashes left, and what nobody reads of dropped logs.
+    """Take away what crashes and dropped logs left.
 
     ROOT is the directory that the logs are in. Only what is certainly not needed goes:
     forks that were never finished, holds of forks and snapshots that are gone, and

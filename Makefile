@@ -137,7 +137,7 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::
 
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity file_name \
+FUZZ_TARGETS = segment_header segment_footer record watermark stream_identity lineage file_name \
   manifest_chunk manifest_record manifest_snapshot artifact artifact_name writer_claim \
   operation
 # Where cargo-fuzz is if it was not there before.

@@ -18,6 +18,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "smartquotes"]
 
 # A name in single backticks of a docstring is a link where it can be one.
 default_role = "py:obj"
+# `bytes` is a type, and a field of several reports: nobody has to choose.
+suppress_warnings = ["ref.python"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

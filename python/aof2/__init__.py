@@ -14,7 +14,8 @@ process, while a writer may run. `verify` checks every byte, `repair` quarantine
 log keeps a budget of segment files and compresses the rest, or archives everything in an
 object store: `open` reads it there, `verify` and `scrub` check it there, `archived` names
 what is there, `restore` brings it back. `Root` forks the logs of a directory and takes
-snapshots of them.
+snapshots of them. `Catalog` holds what was decided about the logs of a directory;
+`aof2.catalog` has its values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,15 @@ from aof2._aof2 import (
     AofManager,
     AppendedArrow,
     ArrowScan,
+    Catalog,
+    CatalogFeed,
+    CatalogOperations,
+    CatalogReader,
+    CatalogTable,
+    CatalogView,
     Follow,
+    Pending,
+    ReadableCatalog,
     ReadableLog,
     Reader,
     Record,
@@ -120,12 +129,20 @@ from aof2._types import (
 Sequence.register(RecordIds)
 Iterator.register(Scan)
 Iterator.register(Follow)
+Iterator.register(CatalogFeed)
+Iterator.register(CatalogOperations)
 
 __all__ = [
     "Aof",
     "AofManager",
     "AppendedArrow",
     "ArrowScan",
+    "Catalog",
+    "CatalogFeed",
+    "CatalogOperations",
+    "CatalogReader",
+    "CatalogTable",
+    "CatalogView",
     "Closed",
     "ColdError",
     "ColdLocation",
@@ -166,10 +183,12 @@ __all__ = [
     "NoSuchSnapshot",
     "NotALog",
     "PastEnd",
+    "Pending",
     "PendingDelete",
     "PendingUpload",
     "Poisoned",
     "Problem",
+    "ReadableCatalog",
     "ReadableLog",
     "Reader",
     "Record",

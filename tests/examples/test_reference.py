@@ -63,7 +63,9 @@ def test_every_field_of_a_configuration_has_a_row(struct: str) -> None:
     assert sorted(column(struct, 0)) == sorted(STRUCTS[struct])
 
 
-@pytest.mark.parametrize("call", [aof2.Aof.open, aof2.AofManager, aof2.Tiers, aof2.restore])
+@pytest.mark.parametrize(
+    "call", [aof2.Aof.open, aof2.AofManager, aof2.Tiers, aof2.restore, aof2.Catalog.open]
+)
 def test_every_option_of_python_is_listed(call: Callable[..., Any]) -> None:
     configuration = PAGE[PAGE.index("## Configuration") : PAGE.index("## Errors")]
     # What a restore is called with besides its options.

@@ -327,3 +327,34 @@ fn a_fork_without_its_parent_says_so_and_the_rest_is_read() -> TestResult {
     assert_eq!(payloads(&trial)?, expected(&[("events", 0..50), ("trial", 50..60)]));
     Ok(())
 }
+
+#[test]
+fn verifying_a_fork_reads_its_ancestors_and_repairing_it_leaves_them_alone() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let root = LogRoot::open(dir.path())?;
+    let events = Aof::open(config(&dir.path().join("events")))?;
+    fill(&events, "events", 0..200)?;
+    let forked = root.fork("events", "trial", &ForkAt::Offset(150))?;
+    let trial = Aof::open(config(&forked.path))?;
+    fill(&trial, "trial", 150..160)?;
+    trial.close()?;
+    events.close()?;
+    let healthy = verify(&forked.path)?;
+    assert!(healthy.is_healthy());
+    assert_eq!((healthy.record_count, healthy.first_offset, healthy.next_offset), (160, 0, 160));
+    // A bit of the parent's second record flips.
+    let file = verify(dir.path().join("events"))?.segments[0].path.clone();
+    let mut bytes = std::fs::read(&file)?;
+    bytes[64 + 1032 + 100] ^= 1;
+    std::fs::write(&file, &bytes)?;
+    let damaged = verify(&forked.path)?;
+    assert_eq!(damaged.problems.len(), 1, "{:?}", damaged.problems);
+    assert_eq!(damaged.problems[0].kind, aof2_core::ProblemKind::Inherited);
+    assert_eq!(damaged.problems[0].records, 1..2);
+    aof2_core::repair(&forked.path)?;
+    assert_eq!(std::fs::read(&file)?, bytes, "the parent is not touched");
+    aof2_core::repair(dir.path().join("events"))?;
+    let repaired = verify(&forked.path)?;
+    assert!(repaired.is_healthy(), "{:?}", repaired.problems);
+    Ok(())
+}

@@ -18,15 +18,19 @@ static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// The exception that stands for an error of the core.
 pub fn to_py(error: AofError) -> PyErr {
-    Python::attach(|py| build(py, &error).unwrap_or_else(|failed| failed))
+    Python::attach(|py| build(py, &error, &error.to_string()).unwrap_or_else(|failed| failed))
 }
 
-fn build(py: Python<'_>, error: &AofError) -> PyResult<PyErr> {
+/// The same with other words.
+pub fn to_py_saying(error: &AofError, message: &str) -> PyErr {
+    Python::attach(|py| build(py, error, message).unwrap_or_else(|failed| failed))
+}
+
+fn build(py: Python<'_>, error: &AofError, message: &str) -> PyResult<PyErr> {
     let attributes = PyDict::new(py);
     let class = describe(error, &attributes)?;
     let module = ERRORS.get_or_try_init(py, || py.import("aof2._errors").map(Bound::unbind))?;
-    let exception =
-        module.bind(py).getattr(class)?.call((error.to_string(),), Some(&attributes))?;
+    let exception = module.bind(py).getattr(class)?.call((message,), Some(&attributes))?;
     Ok(PyErr::from_value(exception))
 }
 

@@ -9,6 +9,7 @@ mod args;
 mod arrow;
 mod asyncio;
 mod bucket;
+mod catalog;
 mod error;
 mod log;
 mod manager;
@@ -38,6 +39,11 @@ mod _aof2 {
     use crate::arrow::{AppendedArrow, ArrowScan};
     #[pymodule_export]
     use crate::bucket::{archived, restore};
+    #[pymodule_export]
+    use crate::catalog::{
+        Catalog, CatalogFeed, CatalogOperations, CatalogReader, CatalogTable, CatalogView, Pending,
+        ReadableCatalog,
+    };
     #[pymodule_export]
     use crate::log::{ReadableLog, Reader, open};
     #[pymodule_export]

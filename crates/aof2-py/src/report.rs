@@ -146,6 +146,7 @@ fn problem_kind(kind: ProblemKind) -> &'static str {
         ProblemKind::TornTail => "torn_tail",
         ProblemKind::Beyond => "beyond",
         ProblemKind::Copy => "copy",
+        ProblemKind::Inherited => "inherited",
         _ => "other",
     }
 }

@@ -51,6 +51,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scrub": ("aof2.cli.commands.scrub", "Check every copy of every segment and heal damage."),
     "restore": ("aof2.cli.commands.restore", "Bring a log back from an object store."),
     "manifest": ("aof2.cli.commands.manifest", "Look at what a log recorded about its segments."),
+    "catalog": ("aof2.cli.commands.catalog", "Look at the catalog of a directory of logs."),
+    "oplog": (
+        "aof2.cli.commands.oplog",
+        "Look at the operation log of a catalog: who decided what, and when.",
+    ),
     "spark": ("aof2.cli.commands.spark", "Run jobs over a log on Spark."),
     "top": ("aof2.cli.commands.top", "Watch the rates of running writers."),
     "bench": ("aof2.cli.commands.bench", "Measure this machine against its own bounds."),

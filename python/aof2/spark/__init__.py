@@ -19,7 +19,8 @@ engines; `map_batches` computes beside the data and sends only results to the JV
 Neither of ``read`` and ``write`` knows the other. What both need is beside them: which
 logs a path stands for (``streams``, ``buckets``, ``commits``), readers that stay open
 (``open_logs``), ``files``, values of options (``values``), ``errors``, and how objects get
-to executors (``pickling``). ``manifest_source`` is the data source ``aof2.manifest``.
+to executors (``pickling``). ``manifest_source`` is the data source ``aof2.manifest``, and
+``catalog_source`` is ``aof2.catalog``.
 
 Nothing heavy is imported before it is used: Spark imports the source in several
 processes per query, most of which never open a log.

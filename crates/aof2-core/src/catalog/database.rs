@@ -255,8 +255,8 @@ pub(super) fn table_error(
             damaged(path, e.to_string())
         }
         redb::Error::Io(e) => AofError::io(op, path)(e),
+        redb::Error::DatabaseClosed => AofError::Closed,
         other @ (redb::Error::PreviousIo
-        | redb::Error::DatabaseClosed
         | redb::Error::LockPoisoned(_)
         | redb::Error::ValueTooLarge(_)) => {
             AofError::io(op, path)(std::io::Error::other(other.to_string()))

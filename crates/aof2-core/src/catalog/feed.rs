@@ -160,6 +160,11 @@ impl Feed {
         cursor.write(&place(&*self.clock, self.stream_id, generation + 1, self.seen))
     }
 
+    /// Whether nothing more will come: the catalog was closed by this process.
+    pub fn is_finished(&self) -> bool {
+        self.follow.is_finished()
+    }
+
     /// The generation that comes next.
     pub fn next_generation(&self) -> u64 {
         self.next

@@ -78,6 +78,13 @@ pub struct Guard<T> {
     stamp: ForkStamp,
 }
 
+impl<T> Clone for Guard<T> {
+    /// Another one that waits for the same operation.
+    fn clone(&self) -> Self {
+        Self { completion: Arc::clone(&self.completion), value: self.value, stamp: self.stamp }
+    }
+}
+
 impl<T> Guard<T> {
     pub(super) fn new(
         completion: Arc<Completion>,

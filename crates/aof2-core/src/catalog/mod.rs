@@ -21,6 +21,7 @@ mod database;
 mod engine;
 mod feed;
 mod guard;
+mod history;
 mod intents;
 mod kept;
 mod layout;
@@ -49,6 +50,7 @@ pub use config::CatalogConfig;
 pub use engine::Request;
 pub use feed::{Audit, Feed};
 pub use guard::{Committed, Guard};
+pub use history::{Column, ColumnKind, OperationLogReport, RowChange, view_at};
 pub use intents::{IntentHost, RolledForward};
 pub use metrics::CatalogMetrics;
 pub use open::Catalog;
@@ -69,5 +71,5 @@ pub use view::View;
 pub use crate::format::operation::{
     ChunkCompression, ChunkFields, ChunkMutation, ChunkResidency, DbKind, DbStatus, DeltaFields,
     JobKind, JobOutcome, ObjectName, Operation, OperationBatch, OperationBody, OperationId, Phase,
-    Policy, RemoteObject, SegmentRef, Variant,
+    Policy, RemoteObject, SegmentRef, Value, Variant,
 };

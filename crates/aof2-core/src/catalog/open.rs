@@ -127,6 +127,11 @@ impl Catalog {
         CatalogMetrics::of(&self.shared.core, &self.view()?)
     }
 
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.core.log.is_closed()
+    }
+
     /// Ends the catalog for all clones of the handle. Closing twice is fine; whoever comes
     /// second returns when it is closed.
     pub fn close(&self) -> Result<()> {

@@ -79,7 +79,8 @@ impl CatalogReader {
     /// The state as of the last refresh.
     pub fn view(&self) -> Result<View> {
         let tables = Arc::clone(&self.tables.read());
-        tables.view()
+        // A refresh may take other tables; this view goes on with its own.
+        Ok(tables.view()?.keeping(tables))
     }
 
     /// Applies what was decided since, and returns the generation of the state.
@@ -171,7 +172,11 @@ fn try_load(storage: &Arc<dyn Storage>, layout: &CatalogLayout, log: &AofReader)
 }
 
 /// Tables in memory, or in a file without a name if the newest checkpoint is long.
-fn new_tables(storage: &dyn Storage, layout: &CatalogLayout, stream_id: u64) -> Result<Tables> {
+pub(super) fn new_tables(
+    storage: &dyn Storage,
+    layout: &CatalogLayout,
+    stream_id: u64,
+) -> Result<Tables> {
     let newest = checkpoint::list(storage, layout)?.first().copied();
     let len = newest.and_then(|generation| {
         let file = storage.open(&layout.checkpoint(generation), OpenMode::Read).ok()?;

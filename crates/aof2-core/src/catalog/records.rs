@@ -210,6 +210,18 @@ pub enum JobState {
     Failed,
 }
 
+impl JobState {
+    /// The word for it in reports.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Leased { .. } => "leased",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {

@@ -20,7 +20,7 @@ use super::replay::{batch_of, divergence, replay};
 use crate::error::{AofError, Result};
 use crate::io::Storage;
 use crate::manager::Aof;
-use crate::read::{AofReader, Record, Scan, ScanOptions, Start};
+use crate::read::{AofReader, End, Record, Scan, ScanOptions, Start};
 
 /// Where the tables of an open catalog came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub(super) trait OperationLog {
     fn extent(&self) -> Result<(u64, u64)>;
     fn batch(&self, generation: u64) -> Result<Record>;
     fn scan(&self, from: u64) -> Result<Scan>;
+    /// The batches from one on and before another.
+    fn scan_to(&self, from: u64, end: u64) -> Result<Scan>;
 }
 
 fn options(from: u64) -> ScanOptions {
@@ -76,6 +78,10 @@ impl OperationLog for Aof {
     fn scan(&self, from: u64) -> Result<Scan> {
         Self::scan(self, options(from))
     }
+
+    fn scan_to(&self, from: u64, end: u64) -> Result<Scan> {
+        Self::scan(self, ScanOptions { end: End::Offset(end), ..options(from) })
+    }
 }
 
 impl OperationLog for AofReader {
@@ -94,6 +100,10 @@ impl OperationLog for AofReader {
 
     fn scan(&self, from: u64) -> Result<Scan> {
         Self::scan(self, options(from))
+    }
+
+    fn scan_to(&self, from: u64, end: u64) -> Result<Scan> {
+        Self::scan(self, ScanOptions { end: End::Offset(end), ..options(from) })
     }
 }
 

@@ -140,7 +140,7 @@ pub(super) fn reserved_job(job_id: u64) -> Key {
     [&[RESERVED_JOB][..], &job_id.to_be_bytes()].concat()
 }
 
-const RESERVED_JOB: u8 = 0xFF;
+pub(super) const RESERVED_JOB: u8 = 0xFF;
 
 /// The `u32` in this place of a key; 0 if the key is too short.
 pub(super) fn u32_of(key: &[u8], place: usize) -> u32 {

@@ -2,11 +2,11 @@
 //! none.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use redb::{ReadOnlyTable, ReadTransaction};
 
-use super::database::{Applied, guarded, table_error};
+use super::database::{Applied, Tables, guarded, table_error};
 use super::records::{
     ChunkRecord, ComponentKind, ComponentRecord, DbRecord, DeltaRecord, IntentRecord, JobRecord,
     MetricRecord, MigrationRecord, NamespaceRecord, Number, RefcountRecord, Row, SnapshotRecord,
@@ -26,6 +26,8 @@ pub struct View {
     read: ReadTransaction,
     applied: Applied,
     path: PathBuf,
+    /// Closed with the last view, if nobody else has them. Behind what reads them.
+    _kept: Option<Arc<Tables>>,
 }
 
 impl std::fmt::Debug for View {
@@ -36,7 +38,12 @@ impl std::fmt::Debug for View {
 
 impl View {
     pub(super) fn new(read: ReadTransaction, applied: Applied, path: PathBuf) -> Self {
-        Self { tables: Default::default(), read, applied, path }
+        Self { tables: Default::default(), read, applied, path, _kept: None }
+    }
+
+    /// The same; the tables stay open with it.
+    pub(super) fn keeping(self, tables: Arc<Tables>) -> Self {
+        Self { _kept: Some(tables), ..self }
     }
 
     pub(super) fn applied(&self) -> Applied {

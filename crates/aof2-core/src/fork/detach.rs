@@ -32,7 +32,9 @@ const BUFFER_LEN: usize = 1 << 20;
 pub(super) fn detach(fork: &Parent<'_>, root: &Path, clock: &dyn Clock) -> Result<u64> {
     let (storage, dir) = (fork.storage, fork.dir);
     let _writer = lock_writer(storage, dir)?;
-    let Some(inherited) = fork.source.inherited() else { return Ok(0) };
+    let inherited = fork.source.inherited().filter(|inherited| !inherited.is_empty());
+    // One that inherits nothing has a lineage, too: it says with which offset it begins.
+    let Some(inherited) = inherited else { return Ok(0) };
     let lineage = inherited.lineage().clone();
     let layout = Layout::new(dir);
     let origins = origin_dirs(storage, dir, Some(&lineage))?;

@@ -245,6 +245,86 @@ fn stream_file() {
 }
 
 #[test]
+fn stream_file_of_a_fork() {
+    let identity = StreamIdentity {
+        name: "trial".into(),
+        stream_id: STREAM,
+        format: SegmentFormat::Full,
+        created_at_ns: 5,
+        lineage: Some(0xff),
+    };
+    let text = "aof2-stream 2\nname trial\nstream_id 1122334455667788\nformat full\n\
+                created_at_ns 5\nlineage 00000000000000ff\n";
+    assert_eq!(String::from_utf8(identity.encode()).unwrap(), sealed(text));
+    assert_eq!(StreamIdentity::decode(sealed(text).as_bytes()), Ok(identity));
+}
+
+#[test]
+fn lineage_file() {
+    let lineage = Lineage {
+        stream_id: STREAM,
+        root: "..".into(),
+        start: OwnStart {
+            segment: SegmentId::from_u64(4),
+            offset: 300,
+            bytes: 70_000,
+            timestamp_ms: 99,
+        },
+        origins: vec![Inheritance {
+            origin: StreamId::from_u64(0xff),
+            first_segment: SegmentId::from_u64(1),
+            last_segment: SegmentId::from_u64(3),
+            cut: 4096,
+            first_offset: 10,
+            end_offset: 300,
+            last_position: 4000,
+            last_crc64: 0xabc,
+            name: "orders/eu é".into(),
+            path: "../orders".into(),
+        }],
+    };
+    let text = "aof2-lineage 1\nstream_id 1122334455667788\nroot ..\nstart 4 300 70000 99\n\
+                origin 00000000000000ff 1 3 4096 10 300 4000 0000000000000abc \
+                orders%2Feu%20%C3%A9 ..%2Forders\n";
+    assert_eq!(String::from_utf8(lineage.encode()).unwrap(), sealed(text));
+    assert_eq!(Lineage::decode(sealed(text).as_bytes()), Ok(lineage.clone()));
+    let name = Lineage::file_name(lineage.checksum());
+    assert_eq!(Lineage::parse_file_name(&name), Some(crc64(sealed(text).as_bytes())));
+}
+
+#[test]
+fn hold_file() {
+    let hold = Hold {
+        origin: StreamId::from_u64(0xff),
+        kind: HolderKind::Snapshot,
+        holder: STREAM,
+        name: "before it".into(),
+        path: ".".into(),
+        first_segment: SegmentId::from_u64(1),
+        last_segment: SegmentId::from_u64(3),
+        cut: 4096,
+        first_offset: 10,
+        end_offset: 300,
+        created_at_ms: 7,
+        expires_at_ms: Some(8),
+        is_pending: false,
+    };
+    let text = "aof2-hold 1\norigin 00000000000000ff\nholder snapshot 1122334455667788 \
+                before%20it .\nsegments 1 3 4096\noffsets 10 300\ncreated_at_ms 7\n\
+                expires_at_ms 8\nstate held\n";
+    assert_eq!(String::from_utf8(hold.encode()).unwrap(), sealed(text));
+    assert_eq!(Hold::decode(sealed(text).as_bytes()), Ok(hold.clone()));
+    let fork = Hold { kind: HolderKind::Fork, expires_at_ms: None, is_pending: true, ..hold };
+    assert_eq!(fork.file_name(), "fork-1122334455667788.hold");
+    assert_eq!(Hold::decode(&fork.encode()), Ok(fork));
+}
+
+/// A text with the line that ends it.
+fn sealed(text: &str) -> String {
+    format!("{text}crc64 {:016x}\n", crc64(text.as_bytes()))
+}
+
+#[test]
 fn file_names() {
     let segment = SegmentFileName {
         segment_id: SegmentId::from_u64(12),

@@ -492,16 +492,100 @@ fn an_identity_written_differently_is_refused() {
         ("created_at_ns 5", "created_at_ns 5\nmore 1"),
         ("\n", "\r\n"),
         ("aof2-stream 1", "aof2-stream 01"),
+        // A fork's, without a lineage.
+        ("aof2-stream 1", "aof2-stream 2"),
+        ("created_at_ns 5", "created_at_ns 5\nlineage 00000000000000ff"),
     ] {
         let changed = seal(&text.replace(from, to));
         let field = bad_field(StreamIdentity::decode(changed.as_bytes()));
         assert_ne!(field, "", "{changed}");
     }
-    let newer = seal(&text.replace("stream 1", "stream 2"));
+    let newer = seal(&text.replace("stream 1", "stream 3"));
     assert_eq!(
         StreamIdentity::decode(newer.as_bytes()),
-        Err(FormatError::UnsupportedVersion { found: 2 })
+        Err(FormatError::UnsupportedVersion { found: 3 })
     );
+}
+
+fn lineages() -> impl Strategy<Value = Lineage> {
+    let part = (1u64.., 0u32..5, 64u32..1 << 20, 1u64..1_000, 1u32..5_000, "[^\\p{Cc}]{0,20}");
+    (1u64.., 0u32..9, any::<u32>(), prop::collection::vec(part, 0..5)).prop_map(
+        |(stream_id, segment, offset, parts)| {
+            let mut next = (segment, u64::from(offset));
+            let mut origins = Vec::new();
+            for (origin, segments, position, records, len, name) in parts {
+                origins.push(Inheritance {
+                    origin: StreamId::from_u64(if origin == stream_id { 1 } else { origin }),
+                    first_segment: SegmentId::from_u64(u64::from(next.0)),
+                    last_segment: SegmentId::from_u64(u64::from(next.0 + segments)),
+                    cut: position + len,
+                    first_offset: next.1,
+                    end_offset: next.1 + records,
+                    last_position: position,
+                    last_crc64: origin.rotate_left(7),
+                    path: format!("../{name}"),
+                    name,
+                });
+                next = (next.0 + segments + 1, next.1 + records);
+            }
+            Lineage {
+                stream_id: StreamId::from_u64(stream_id.max(2)),
+                root: "..".into(),
+                start: OwnStart {
+                    segment: SegmentId::from_u64(u64::from(next.0)),
+                    offset: next.1,
+                    bytes: next.1 * 9,
+                    timestamp_ms: 3,
+                },
+                origins,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_lineage_comes_back_and_any_flipped_bit_is_detected(lineage in lineages()) {
+        let is_own = |origin: &Inheritance| origin.origin == lineage.stream_id;
+        prop_assume!(!lineage.origins.iter().any(is_own));
+        let bytes = lineage.encode();
+        prop_assert_eq!(Lineage::decode(&bytes), Ok(lineage));
+        for flipped in flips(&bytes) {
+            prop_assert!(Lineage::decode(&flipped).is_err());
+        }
+    }
+
+    #[test]
+    fn a_hold_comes_back_and_any_flipped_bit_is_detected(
+        name in "[^\\p{Cc}]{1,40}",
+        numbers in any::<[u32; 3]>(),
+        offsets in any::<[u64; 2]>(),
+        expires_at_ms in any::<Option<u64>>(),
+        is_pending in any::<bool>(),
+    ) {
+        let hold = Hold {
+            origin: StreamId::from_u64(1),
+            kind: if is_pending { HolderKind::Fork } else { HolderKind::Snapshot },
+            holder: StreamId::from_u64(u64::MAX),
+            path: name.clone(),
+            name,
+            first_segment: SegmentId::from_u64(u64::from(numbers[0])),
+            last_segment: SegmentId::from_u64(u64::from(numbers[1])),
+            cut: numbers[2],
+            first_offset: offsets[0],
+            end_offset: offsets[1],
+            created_at_ms: offsets[0],
+            expires_at_ms,
+            is_pending,
+        };
+        let bytes = hold.encode();
+        prop_assert_eq!(Hold::decode(&bytes), Ok(hold));
+        for flipped in flips(&bytes) {
+            prop_assert!(Hold::decode(&flipped).is_err());
+        }
+    }
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Stream {
             let local = identity::look_for(&*storage, &layout, &cold)?;
             if let Some(identity) = &local {
                 check_same_stream(&config, identity)?;
+                refuse_cold_fork(&layout, &cold, identity)?;
             }
             let admission = cold.admit(local.clone(), config.stream_name(), config.recover)?;
             Ok((local, admission))
@@ -96,7 +97,8 @@ impl Stream {
         check_same_stream(&config, &identity)?;
         let claim = load_claim(&*storage, &layout.watermark_file(), identity.stream_id);
         let lineage = survey.lineage.clone();
-        check_fork(&*storage, &layout, &cold, &identity, lineage.as_ref())?;
+        refuse_cold_fork(&layout, &cold, &identity)?;
+        tidy_fork(&*storage, &layout, &identity, lineage.as_ref())?;
         let recovery = Recovery {
             storage: &*storage,
             layout: &layout,
@@ -349,25 +351,28 @@ struct Outside {
     tiers: Arc<dyn Tiers>,
 }
 
-/// What a fork needs besides: files that a change of its lineage left go.
-fn check_fork(
+/// A bucket would hold a fork's own records alone.
+fn refuse_cold_fork(layout: &Layout, cold: &ColdStore, identity: &StreamIdentity) -> Result<()> {
+    if identity.lineage.is_none() || cold.tier().is_none() {
+        return Ok(());
+    }
+    Err(AofError::InvalidConfig {
+        field: "cold",
+        reason: format!(
+            "{} is a fork and shares segments with other logs; detach it before it gets a cold \
+             tier",
+            layout.root().display()
+        ),
+    })
+}
+
+/// Removes what changes of a fork's lineage left that were cut off.
+fn tidy_fork(
     storage: &dyn Storage,
     layout: &Layout,
-    cold: &ColdStore,
     identity: &StreamIdentity,
     lineage: Option<&Lineage>,
 ) -> Result<()> {
-    if lineage.is_some_and(|lineage| !lineage.origins.is_empty()) && cold.tier().is_some() {
-        // A bucket would hold the fork's own records alone.
-        return Err(AofError::InvalidConfig {
-            field: "cold",
-            reason: format!(
-                "{} is a fork and shares segments with other logs; detach it before it gets a \
-                 cold tier",
-                layout.root().display()
-            ),
-        });
-    }
     if let Some(lineage) = lineage {
         remove_copies(storage, layout, lineage)?;
     }

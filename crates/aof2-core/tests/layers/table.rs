@@ -65,7 +65,9 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "error", "format", "io", "manifest", "planted", "prometheus", "read", "segment",
         "store", "sync",
     ]),
-    ("check::verify", &["bucket", "error", "format", "io", "segment", "store", "sync", "write"]),
+    ("check::verify", &[
+        "bucket", "error", "format", "io", "read", "segment", "store", "sync", "write",
+    ]),
     ("check::scrub", &[
         "bucket", "error", "format", "io", "manifest", "object", "read", "segment", "store",
         "write",
@@ -91,6 +93,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "planted", "prometheus", "read", "store", "sync", "write",
     ]),
     ("catalog::apply", &["catalog", "error", "format", "format::operation", "io", "planted"]),
+    ("catalog::history", &["catalog", "error", "format", "format::operation", "io", "read"]),
 ];
 
 /// Layers that use something above them: who, what, in which files, and why that stays.

@@ -26,7 +26,10 @@ pub fn expiry(given: &Maybe<'_>) -> PyResult<Option<u64>> {
     }
 }
 
+/// Rather a moment too long than too short.
 fn milliseconds(span: &Bound<'_, PyDelta>) -> i64 {
     let seconds = i64::from(span.get_days()) * 86_400 + i64::from(span.get_seconds());
-    seconds * 1000 + i64::from(span.get_microseconds()) / 1000
+    // Never negative: a span of less than nothing has negative days.
+    let microseconds = span.get_microseconds().unsigned_abs();
+    seconds * 1000 + i64::from(microseconds.div_ceil(1000))
 }

@@ -8,7 +8,6 @@ use super::name::{OpenLog, Which};
 use super::place::place;
 use super::values;
 use crate::args::{Maybe, text};
-use crate::error::to_py;
 use crate::log::Source;
 
 impl Root {
@@ -58,7 +57,7 @@ impl Root {
         let to = text("to", "str", to)?;
         let at = place(&at)?;
         let made = match from {
-            Which::Named(name) => py.detach(|| self.root.fork(&name, &to, &at)).map_err(to_py)?,
+            Which::Named(name) => self.call(py, |root| root.fork(&name, &to, &at))?,
             Which::Open(log) => self.fork_open(py, &log, &to, &at)?,
         };
         values::forked(py, &made)

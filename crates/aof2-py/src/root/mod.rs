@@ -11,7 +11,7 @@ mod snapshots;
 mod tree;
 mod values;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use aof2_core::{LogRoot, Result};
 use pyo3::prelude::*;
@@ -45,10 +45,6 @@ impl Root {
     fn at(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
         let root = py.detach(|| LogRoot::open(&dir)).map_err(to_py)?;
         Ok(Self { dir, root })
-    }
-
-    fn dir_path(&self) -> &Path {
-        &self.dir
     }
 
     /// Does something with the directory, without the GIL.

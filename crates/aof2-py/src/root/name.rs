@@ -41,9 +41,7 @@ impl Which {
     pub fn name_in(self, py: Python<'_>, root: &Root) -> PyResult<String> {
         match self {
             Self::Named(name) => Ok(name),
-            Self::Open(log) => {
-                py.detach(|| relative(root.dir_path(), &log.dir, "log")).map_err(to_py)
-            }
+            Self::Open(log) => py.detach(|| relative(&root.dir, &log.dir, "log")).map_err(to_py),
         }
     }
 }
@@ -79,7 +77,7 @@ pub fn new_name(py: Python<'_>, root: &Root, given: &Bound<'_, PyAny>) -> PyResu
             true => wrong_type("to", "a name or a path", given),
             false => error,
         })?;
-    py.detach(|| relative(root.dir_path(), &path, "to")).map_err(to_py)
+    py.detach(|| relative(&root.dir, &path, "to")).map_err(to_py)
 }
 
 /// What a directory, which need not exist, is called in the root.

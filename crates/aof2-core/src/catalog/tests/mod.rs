@@ -4,6 +4,7 @@
 mod crash;
 mod driver;
 mod feed;
+mod history;
 mod model;
 #[cfg(feature = "planted-bugs")]
 mod planted;

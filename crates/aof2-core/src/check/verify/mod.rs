@@ -26,6 +26,7 @@ mod compressed;
 mod ends;
 mod facts;
 mod identity;
+mod inherited;
 mod inventory;
 mod judge;
 mod repair;
@@ -119,7 +120,9 @@ pub fn verify_with(
     refuse_address(root.as_ref())?;
     let layout = Layout::new(root.as_ref());
     let checker = Checker { storage: &**storage, layout: &layout, exclusive: false };
-    Ok(checker.run(progress)?.into_report(&layout))
+    let mut report = checker.run(progress)?.into_report(&layout);
+    inherited::read_through(storage, &layout, &mut report)?;
+    Ok(report)
 }
 
 /// Repairs the log in this directory, and says which records are gone.

@@ -46,6 +46,8 @@ pub enum ProblemKind {
     /// A compressed copy is damaged, or not of its segment. If it is the only copy,
     /// readers refuse the records that are named, and a repair brings them back.
     Copy,
+    /// Records that a fork has from another log cannot be read there.
+    Inherited,
 }
 
 /// How bad it is.

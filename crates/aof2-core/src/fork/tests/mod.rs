@@ -1,4 +1,7 @@
 //! Forks on simulated disks.
 
+mod cases;
 mod crash;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod world;

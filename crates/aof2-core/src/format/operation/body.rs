@@ -3,6 +3,7 @@
 use super::codes::{ChunkResidency, DbKind, DbStatus, JobKind, JobOutcome};
 use super::fields::{Field, bad};
 use super::parts::{ChunkFields, ChunkMutation, ObjectName, Policy, SegmentRef};
+use super::value::Value;
 use crate::format::FormatError;
 
 macro_rules! bodies {
@@ -37,6 +38,15 @@ macro_rules! bodies {
             pub(super) fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $(Self::$name { $($field,)* } => { $($field.put(out);)* })*
+                }
+            }
+
+            /// Its fields by name, without their types.
+            pub fn fields(&self) -> Vec<(&'static str, Value)> {
+                match self {
+                    $(Self::$name { $($field,)* } => {
+                        vec![$(Value::named(stringify!($field), $field.value()),)*]
+                    })*
                 }
             }
 

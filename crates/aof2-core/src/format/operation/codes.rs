@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::fields::{Field, bad, codes};
+use super::value::Value;
 use crate::format::FormatError;
 
 codes! {
@@ -140,5 +141,9 @@ impl Field for Variant {
 
     fn take(input: &mut &[u8]) -> Result<Self, FormatError> {
         Self::from_number(u32::take(input)?).ok_or(bad("variant", "stands for nothing"))
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
     }
 }

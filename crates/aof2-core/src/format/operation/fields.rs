@@ -4,6 +4,7 @@
 //! `u32` count; an option is `0`, or `1` and the value. Reading never takes more than there
 //! is, and what is left over at the end is an error.
 
+use super::value::Value;
 use crate::format::FormatError;
 
 /// A value in the fields of an operation.
@@ -11,6 +12,8 @@ pub(super) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     /// Takes it from the front of what is left.
     fn take(input: &mut &[u8]) -> Result<Self, FormatError>;
+    /// The same without its type.
+    fn value(&self) -> Value;
 }
 
 pub(super) fn bad(field: &'static str, reason: &'static str) -> FormatError {
@@ -38,6 +41,10 @@ macro_rules! integers {
                 bytes.copy_from_slice(take_bytes(input, size_of::<$ty>())?);
                 Ok(Self::from_le_bytes(bytes))
             }
+
+            fn value(&self) -> Value {
+                Value::Number(u64::from(*self))
+            }
         }
     )*};
 }
@@ -59,6 +66,10 @@ impl Field for Vec<u8> {
         let len = u32::take(input)? as usize;
         take_bytes(input, len).map(<[u8]>::to_vec)
     }
+
+    fn value(&self) -> Value {
+        Value::Bytes(self.clone())
+    }
 }
 
 impl Field for String {
@@ -70,6 +81,10 @@ impl Field for String {
     fn take(input: &mut &[u8]) -> Result<Self, FormatError> {
         let bytes = Vec::<u8>::take(input)?;
         Self::from_utf8(bytes).map_err(|_| bad("text", "not utf-8"))
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.clone())
     }
 }
 
@@ -91,6 +106,10 @@ impl<T: Field> Field for Option<T> {
             _ => Err(bad("option", "neither 0 nor 1")),
         }
     }
+
+    fn value(&self) -> Value {
+        self.as_ref().map_or(Value::None, Field::value)
+    }
 }
 
 /// A list of anything but bytes, which [`Vec<u8>`] covers.
@@ -106,6 +125,10 @@ pub(super) fn take_list<T: Field>(input: &mut &[u8]) -> Result<Vec<T>, FormatErr
         return Err(FormatError::TooShort { needed: count as usize, available: input.len() });
     }
     (0..count).map(|_| T::take(input)).collect()
+}
+
+pub(super) fn list_value<T: Field>(list: &[T]) -> Value {
+    Value::List(list.iter().map(Field::value).collect())
 }
 
 /// A struct whose fields stand one behind the other, in this order.
@@ -124,6 +147,13 @@ macro_rules! parts {
 
             fn take(input: &mut &[u8]) -> Result<Self, $crate::format::FormatError> {
                 Ok(Self { $($field: <$ty as $crate::format::operation::fields::Field>::take(input)?,)* })
+            }
+
+            fn value(&self) -> $crate::format::operation::Value {
+                use $crate::format::operation::Value;
+                Value::Fields(vec![
+                    $(Value::named(stringify!($field), self.$field.value()),)*
+                ])
             }
         }
     )*};
@@ -188,6 +218,10 @@ macro_rules! codes {
                     stringify!($name),
                     "a number that stands for nothing",
                 ))
+            }
+
+            fn value(&self) -> $crate::format::operation::Value {
+                $crate::format::operation::Value::Text(self.as_str().into())
             }
         }
     )*};

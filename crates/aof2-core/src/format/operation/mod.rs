@@ -37,6 +37,7 @@ mod codes;
 mod fields;
 mod header;
 mod parts;
+mod value;
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
@@ -54,3 +55,4 @@ pub use header::{ACTOR_LEN_MAX, OPERATION_HEADER_LEN, Operation, OperationId};
 pub use parts::{
     ChunkFields, ChunkMutation, DeltaFields, ObjectName, Policy, RemoteObject, SegmentRef,
 };
+pub use value::Value;

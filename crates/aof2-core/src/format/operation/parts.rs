@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::codes::{ChunkCompression, ChunkResidency, Variant};
-use super::fields::{Field, bad, parts, put_list, take_list};
+use super::fields::{Field, bad, list_value, parts, put_list, take_list};
+use super::value::Value;
 use crate::format::{FormatError, SegmentId};
 
 /// A segment that an operation is about.
@@ -42,6 +43,15 @@ impl Field for SegmentRef {
             _ => Err(bad("segment", "reserved bytes are not zero")),
         }
     }
+
+    fn value(&self) -> Value {
+        Value::Fields(vec![
+            ("segment_id", Value::Number(self.segment_id.as_u64())),
+            ("crc64", Value::Hash(self.crc64)),
+            ("bytes", Value::Number(self.bytes)),
+            ("epoch", Value::Number(u64::from(self.epoch))),
+        ])
+    }
 }
 
 impl Field for Vec<SegmentRef> {
@@ -51,6 +61,10 @@ impl Field for Vec<SegmentRef> {
 
     fn take(input: &mut &[u8]) -> Result<Self, FormatError> {
         take_list(input)
+    }
+
+    fn value(&self) -> Value {
+        list_value(self)
     }
 }
 
@@ -150,6 +164,17 @@ impl Field for Vec<ObjectName> {
     fn take(input: &mut &[u8]) -> Result<Self, FormatError> {
         take_list(input)
     }
+
+    fn value(&self) -> Value {
+        list_value(self)
+    }
+}
+
+impl SegmentRef {
+    /// The same without its type.
+    pub fn to_value(&self) -> Value {
+        self.value()
+    }
 }
 
 /// What a checkpoint does to a chunk.
@@ -188,6 +213,15 @@ impl Field for ChunkMutation {
             _ => Err(bad("mutation", "neither a chunk nor a delta")),
         }
     }
+
+    fn value(&self) -> Value {
+        Value::Fields(match self {
+            Self::Full { chunk, supersedes } => {
+                vec![("chunk", chunk.value()), ("supersedes", supersedes.value())]
+            }
+            Self::Delta(delta) => vec![("delta", delta.value())],
+        })
+    }
 }
 
 impl Field for Vec<ChunkMutation> {
@@ -197,5 +231,9 @@ impl Field for Vec<ChunkMutation> {
 
     fn take(input: &mut &[u8]) -> Result<Self, FormatError> {
         take_list(input)
+    }
+
+    fn value(&self) -> Value {
+        list_value(self)
     }
 }

@@ -5,16 +5,21 @@
 //! segment is gone.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{AofError, Result};
 use crate::format::{HOLD_LEN_MAX, Hold, HolderKind, SegmentId, StreamId};
 use crate::io::{EntryKind, LockError, LockGuard, OpenMode, Storage};
+use crate::planted::{self, ForkBug};
 use crate::store::layout::Layout;
 
 /// How long somebody who puts a hold or removes a segment waits for another.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
+/// For a planted bug: the latest time that was ever seen.
+static LATEST_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Which forks and snapshots hold a log, on the disk.
 #[derive(Clone, Copy)]
@@ -74,6 +79,10 @@ fn describe(hold: &Hold) -> String {
 
 /// Whether its time is over.
 pub(crate) fn is_expired(hold: &Hold, now_ms: u64) -> bool {
+    let now_ms = match planted::in_forks(ForkBug::ExpiryByLatestClock) {
+        true => LATEST_MS.fetch_max(now_ms, Ordering::Relaxed).max(now_ms),
+        false => now_ms,
+    };
     hold.expires_at_ms.is_some_and(|expires| expires <= now_ms)
 }
 

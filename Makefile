@@ -132,6 +132,7 @@ test-deep: check-rust ## 150,000 crash states, thousands of faults, hundreds of 
 	AOF2_MEANWHILE_HISTORIES=5000 \
 	  $(CARGO) test --locked --release -p aof2-core --lib tier::tests
 	AOF2_CATALOG_CRASHES=5000 $(CARGO) test --locked --release -p aof2-core --lib catalog::tests
+	AOF2_FORK_HISTORIES=100000 $(CARGO) test --locked --release -p aof2-core --lib fork::tests
 	AOF2_KILL_ROUNDS=300 $(CARGO) test --locked --release -p aof2-core \
 	  --test kill_writer --test manifest_processes
 	PROPTEST_CASES=20000 $(CARGO) test --locked --release -p aof2-core --lib format::

@@ -377,22 +377,16 @@ impl World {
     /// After a cut: what was being done is done or not, and everything else is as it was.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         match self.doing.take() {
-            Some(Doing::Create(name)) => {
-                // Half a log is none; it becomes one when it is opened.
-                if self.is_there(&name) {
-                    self.open(&name)?;
-                    self.logs.insert(name, Log::default());
-                }
+            // Half a log is none; it becomes one when it is opened.
+            Some(Doing::Create(name)) if self.is_there(&name) => {
+                self.open(&name)?;
+                self.logs.insert(name, Log::default());
             }
-            Some(Doing::Fork(name, log)) => {
-                if self.is_there(&name) {
-                    self.logs.insert(name, log);
-                }
+            Some(Doing::Fork(name, log)) if self.is_there(&name) => {
+                self.logs.insert(name, log);
             }
-            Some(Doing::Drop(name)) => {
-                if !self.is_there(&name) {
-                    self.logs.remove(&name);
-                }
+            Some(Doing::Drop(name)) if !self.is_there(&name) => {
+                self.logs.remove(&name);
             }
             Some(Doing::Snapshot(name, snapshot, place)) => {
                 let all = self.root()?.snapshots(&name).map_err(told)?;
@@ -410,7 +404,7 @@ impl World {
                     log.snapshots.remove(&snapshot);
                 }
             }
-            None => {}
+            Some(Doing::Create(_) | Doing::Fork(..) | Doing::Drop(_)) | None => {}
         }
         Ok(())
     }

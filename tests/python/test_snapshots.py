@@ -106,5 +106,8 @@ def test_snapshots_go_with_their_log(log: aof2.Aof, root: aof2.Root) -> None:
     log.append(b"a")
     log.snapshot("mine")
     log.close()
+    with pytest.raises(aof2.Held) as held:
+        root.purge("events")
+    assert held.value.holders == ['snapshot "mine"']
     assert root.drop("events") == []
     assert len(root.tree()) == 0

@@ -25,8 +25,8 @@ impl Root {
         self.call(py, |root| root.drop_log(&log))
     }
 
-    /// Drops a log that no fork reads, with all its files; `Held` otherwise, which names who
-    /// does. Raises `Locked` while somebody writes it.
+    /// Drops a log that no fork reads and that has no snapshots, with all its files; `Held`
+    /// otherwise, which names them. Raises `Locked` while somebody writes it.
     ///
     /// >>> import aof2
     /// >>> log.close()

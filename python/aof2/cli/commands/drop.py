@@ -15,7 +15,7 @@ from aof2.cli.roots import log_in_root, root_option
     ),
 )
 @log_argument
-@click.option("--purge", is_flag=True, help="Only if no fork reads it: nothing may stay.")
+@click.option("--purge", is_flag=True, help="Only if no fork reads it and it has no snapshots.")
 @root_option
 @json_option
 def command(log: str, purge: bool, root: str | None, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """``aof2 fork``, ``snapshot``, ``drop``, ``detach``, ``tree`` and ``sweep``."""
 
+import shutil
 from pathlib import Path
 
 import aof2
@@ -152,6 +153,13 @@ def test_the_tree(data: Path) -> None:
     assert nodes[2]["parent"] == nodes[1]["stream_id"]
     assert (nodes[1]["is_dropped"], nodes[1]["holders"]) == (True, ['fork "grandchild"'])
     assert nodes[0]["snapshots"][0]["name"] == "four"
+
+
+def test_a_fork_is_shown_once_if_a_copy_of_its_parent_is_there(data: Path) -> None:
+    run("fork", data / "events", data / "trial", "--at", 3).ok()
+    shutil.copytree(data / "events", data / "copy")
+    told = run("tree", data).ok().text
+    assert told == "copy\nevents\n  trial: forked at offset 3\n"
 
 
 @pytest.mark.parametrize(

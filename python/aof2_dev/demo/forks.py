@@ -34,7 +34,7 @@ def fork_and_go_on(screen: Screen, path: Path, event_count: int) -> int:
             "the log has its own events, and goes on with the next one",
         )
         log.seal()
-    _show(screen, root.tree())
+    _show(screen, root.tree(), path.name)
     root.drop_snapshot(path.name, "before")
     screen.claim(
         root.drop("what-if") == [] and len(root.tree().forks_of(log.stream_id)) == 0,
@@ -43,13 +43,11 @@ def fork_and_go_on(screen: Screen, path: Path, event_count: int) -> int:
     return event_count + 1
 
 
-def _show(screen: Screen, tree: aof2.LogTree) -> None:
-    for node in tree.roots():
-        forks = tree.forks_of(node.stream_id)
-        if not forks:
-            continue
-        screen.say(f"  [bold]{node.name}[/]")
-        for taken in node.snapshots:
-            screen.say(f"    @{taken.name} at event {taken.offset:,}")
-        for fork in forks:
-            screen.say(f"    [bold]{fork.name}[/], forked at event {fork.fork_offset or 0:,}")
+def _show(screen: Screen, tree: aof2.LogTree, name: str) -> None:
+    # The copy that an earlier step damaged has the same id.
+    log = next(node for node in tree if node.name == name)
+    screen.say(f"  [bold]{log.name}[/]")
+    for taken in log.snapshots:
+        screen.say(f"    @{taken.name} at event {taken.offset:,}")
+    for fork in tree.forks_of(log.stream_id):
+        screen.say(f"    [bold]{fork.name}[/], forked at event {fork.fork_offset or 0:,}")

@@ -41,7 +41,14 @@ def _print(out: Output, tree: "LogTree", node: "LogNode", depth: int) -> None:
         offset = human_count(taken.offset)
         out.line(f"{indent}  @{taken.name} at offset {offset}{expiry_text(taken)}")
     for fork in tree.forks_of(node.stream_id):
-        _print(out, tree, fork, depth + 1)
+        if _parent(tree, fork) is node:
+            _print(out, tree, fork, depth + 1)
+
+
+def _parent(tree: "LogTree", fork: "LogNode") -> "LogNode":
+    """Find the log that a fork is shown below: copies of a log have the same id."""
+    known = [node for node in tree if node.stream_id == fork.parent]
+    return next((node for node in known if node.name == fork.parent_name), known[0])
 
 
 def _origin(node: "LogNode", *, is_below: bool) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import aof2
 import pytest
-from support import QUIET, SMALL, run_program, start_program
+from support import DEADLINE_S, QUIET, SMALL, run_program, start_program
 
 
 def payloads(log: aof2.ReadableLog) -> list[bytes]:
@@ -244,6 +246,66 @@ def test_another_process_reads_and_writes_a_fork(log: aof2.Aof, tmp_path: Path) 
     assert told == ["a other"]
     assert at_path(made.path) == [b"a", b"other"]
     assert at_path(tmp_path / "events") == [b"a", b"b"]
+
+
+def test_threads_fork_one_log_while_it_is_written(log: aof2.Aof, root: aof2.Root) -> None:
+    def work(number: int) -> list[tuple[str, int]]:
+        made = []
+        for n in range(10):
+            log.append(b"%d %d" % (number, n))
+            fork = root.fork(log, f"fork-{number}-{n}")
+            made.append((fork.path, fork.offset))
+        return made
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [fork for part in pool.map(work, range(4)) for fork in part]
+    everything = payloads(log)
+    assert len(everything) == 40
+    for path, offset in made:
+        assert at_path(path) == everything[:offset]
+    assert len(root.tree()) == 41
+
+
+def test_one_thread_gets_the_name(log: aof2.Aof, root: aof2.Root) -> None:
+    log.append(b"a")
+    start = threading.Barrier(4)
+
+    def work(_number: int) -> bool:
+        start.wait(timeout=DEADLINE_S)
+        try:
+            root.fork(log, "same")
+        except aof2.NameTaken:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(work, range(4))) == [False, False, False, True]
+    assert at_path(root.path("same")) == [b"a"]
+    root.sweep()
+    assert root.tree().logs[0].holders == ['fork "same"']
+    assert sorted(path.name for path in Path(root.dir).iterdir()) == ["events", "same"]
+
+
+def test_a_child_of_the_process_has_its_own_roots_but_not_its_handles(tmp_path: Path) -> None:
+    told = run_program(
+        """
+        import os, sys, aof2
+        root = aof2.Root(sys.argv[1])
+        log = aof2.Aof.open(root.path("events"))
+        log.append(b"a")
+        log.flush()
+        if os.fork() == 0:
+            try:
+                root.fork(log, "x")
+            except aof2.ForkedHandle:
+                print("refused", flush=True)
+            print(root.fork("events", "by-child").offset, flush=True)
+            os._exit(0)
+        os.wait()
+        """,
+        tmp_path,
+    )
+    assert told == ["refused", "1"]
 
 
 def test_forks_of_forks_up_to_the_limit(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ use pyo3::prelude::*;
 
 use super::{Root, values};
 use crate::args::text;
-use crate::error::to_py;
-use crate::wait;
 
 #[pymethods]
 impl Root {
@@ -22,7 +20,7 @@ impl Root {
     /// [b'hello']
     fn drop(&self, py: Python<'_>, log: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
         let log = text("log", "str", log)?;
-        self.call(py, |root| root.drop_log(&log))
+        self.call(py, move |root| root.drop_log(&log))
     }
 
     /// Drops a log that no fork reads and that has no snapshots, with all its files; `Held`
@@ -36,7 +34,7 @@ impl Root {
     /// []
     fn purge(&self, py: Python<'_>, log: &Bound<'_, PyAny>) -> PyResult<()> {
         let log = text("log", "str", log)?;
-        self.call(py, |root| root.purge(&log))
+        self.call(py, move |root| root.purge(&log))
     }
 
     /// Copies what a fork shares with other logs into the fork, which then needs them no
@@ -56,8 +54,7 @@ impl Root {
     /// [b'hello']
     fn detach(&self, py: Python<'_>, log: &Bound<'_, PyAny>) -> PyResult<u64> {
         let log = text("log", "str", log)?;
-        let root = self.root.clone();
-        wait::left_alone(py, "aof2-detach", move || root.detach(&log), || {})?.map_err(to_py)
+        self.call(py, move |root| root.detach(&log))
     }
 
     /// Takes away what crashes left, and what nobody reads any more of dropped logs.

@@ -15,14 +15,14 @@ impl Root {
     pub(super) fn fork_open(
         &self,
         py: Python<'_>,
-        log: &OpenLog,
-        to: &str,
-        at: &ForkAt,
+        log: OpenLog,
+        to: String,
+        at: ForkAt,
     ) -> PyResult<ForkedLog> {
         log.flush(py)?;
-        self.call(py, |root| match &log.source {
-            Source::Writer(writer) => root.fork_from(writer, &log.dir, to, at),
-            Source::Reader(reader) => root.fork_from(reader, &log.dir, to, at),
+        self.call(py, move |root| match &log.source {
+            Source::Writer(writer) => root.fork_from(writer, &log.dir, &to, &at),
+            Source::Reader(reader) => root.fork_from(reader, &log.dir, &to, &at),
         })
     }
 }
@@ -57,8 +57,8 @@ impl Root {
         let to = text("to", "str", to)?;
         let at = place(&at)?;
         let made = match from {
-            Which::Named(name) => self.call(py, |root| root.fork(&name, &to, &at))?,
-            Which::Open(log) => self.fork_open(py, &log, &to, &at)?,
+            Which::Named(name) => self.call(py, move |root| root.fork(&name, &to, &at))?,
+            Which::Open(log) => self.fork_open(py, log, to, at)?,
         };
         values::forked(py, &made)
     }

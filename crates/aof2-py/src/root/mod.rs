@@ -20,6 +20,7 @@ use pyo3::types::{PyString, PyType};
 use crate::args::{self, text};
 use crate::error::to_py;
 use crate::path::FsPath;
+use crate::wait;
 
 /// A directory of logs: their forks and snapshots, and dropping them. It holds nothing open
 /// and takes no lock between two calls; any number of processes may have one.
@@ -47,13 +48,15 @@ impl Root {
         Ok(Self { dir, root })
     }
 
-    /// Does something with the directory, without the GIL.
-    fn call<T: Send>(
+    /// Does something with the directory. It may have to read what only a bucket holds, or
+    /// to copy much, so a signal need not wait for it: it goes on then.
+    fn call<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&LogRoot) -> Result<T> + Send,
+        work: impl FnOnce(&LogRoot) -> Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        py.detach(|| work(&self.root)).map_err(to_py)
+        let root = self.root.clone();
+        wait::left_alone(py, "aof2-root", move || work(&root), || {})?.map_err(to_py)
     }
 }
 

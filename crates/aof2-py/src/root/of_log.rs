@@ -48,7 +48,7 @@ impl ReadableLog {
         let at = place(&at)?;
         let root = root_of(py, &log, &root)?;
         let to = new_name(py, &root, to)?;
-        values::forked(py, &root.fork_open(py, &log, &to, &at)?)
+        values::forked(py, &root.fork_open(py, log, to, at)?)
     }
 
     /// Gives a place of this log a name, and keeps the records before it from retention until
@@ -74,6 +74,6 @@ impl ReadableLog {
         let name = text("name", "str", name)?;
         let (at, expires) = (place(&at)?, expiry(&expires)?);
         let root = root_of(py, &log, &None)?;
-        values::snapshot(py, &root.snapshot_open(py, &log, &name, &at, expires)?)
+        values::snapshot(py, &root.snapshot_open(py, log, name, at, expires)?)
     }
 }

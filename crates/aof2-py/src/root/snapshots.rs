@@ -18,15 +18,15 @@ impl Root {
     pub(super) fn snapshot_open(
         &self,
         py: Python<'_>,
-        log: &OpenLog,
-        name: &str,
-        at: &ForkAt,
+        log: OpenLog,
+        name: String,
+        at: ForkAt,
         expires: Option<u64>,
     ) -> PyResult<SnapshotInfo> {
         log.flush(py)?;
-        self.call(py, |root| match &log.source {
-            Source::Writer(writer) => root.snapshot_from(writer, &log.dir, name, at, expires),
-            Source::Reader(reader) => root.snapshot_from(reader, &log.dir, name, at, expires),
+        self.call(py, move |root| match &log.source {
+            Source::Writer(writer) => root.snapshot_from(writer, &log.dir, &name, &at, expires),
+            Source::Reader(reader) => root.snapshot_from(reader, &log.dir, &name, &at, expires),
         })
     }
 }
@@ -61,8 +61,10 @@ impl Root {
         let name = text("name", "str", name)?;
         let (at, expires) = (place(&at)?, expiry(&expires)?);
         let taken = match log {
-            Which::Named(log) => self.call(py, |root| root.snapshot(&log, &name, &at, expires))?,
-            Which::Open(log) => self.snapshot_open(py, &log, &name, &at, expires)?,
+            Which::Named(log) => {
+                self.call(py, move |root| root.snapshot(&log, &name, &at, expires))?
+            }
+            Which::Open(log) => self.snapshot_open(py, log, name, at, expires)?,
         };
         values::snapshot(py, &taken)
     }
@@ -79,7 +81,7 @@ impl Root {
         log: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
         let log = Which::of("log", log)?.name_in(py, self)?;
-        let found = self.call(py, |root| root.snapshots(&log))?;
+        let found = self.call(py, move |root| root.snapshots(&log))?;
         report::list(py, &found, values::snapshot)
     }
 
@@ -100,6 +102,6 @@ impl Root {
     ) -> PyResult<()> {
         let log = Which::of("log", log)?.name_in(py, self)?;
         let name = text("name", "str", name)?;
-        self.call(py, |root| root.drop_snapshot(&log, &name))
+        self.call(py, move |root| root.drop_snapshot(&log, &name))
     }
 }

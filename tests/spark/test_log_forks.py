@@ -54,6 +54,15 @@ def test_a_snapshot_that_is_unknown_is_named(spark: SparkSession, data: Path) ->
         frame.load(str(data / "events")).count()
 
 
+def test_a_directory_of_logs_has_its_forks_and_no_dropped_ones(tmp_path: Path) -> None:
+    write_log(tmp_path / "events", 10)
+    aof2.Root(tmp_path).fork("events", "trial", at=4)
+    aof2.Root(tmp_path).drop("events")
+    parsed = parse_options({"path": str(tmp_path)}, "batch")
+    found = batch_ranges(find_streams(parsed.paths), parsed)
+    assert {r.stream.key: (r.start, r.end) for r in found} == {"trial": (0, 4)}
+
+
 def planned(path: object, **options: str) -> list[tuple[int, int]]:
     parsed = parse_options({"path": str(path), **options}, "batch")
     return [(r.start, r.end) for r in batch_ranges(find_streams(parsed.paths), parsed)]

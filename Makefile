@@ -92,7 +92,7 @@ wheel: $(VENV)/.wheel ## Build the Python wheel into dist/
 
 DEMO_ARGS ?=
 # Without Java the demo is the same, less its last step; the demo says so.
-demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, compress, archive, lose the disk, query with Spark (a minute)
+demo: $(VENV)/.package $(VENV)/.group-demo ## Write events, kill the writer, recover, repair, compress, fork, archive, lose the disk, query with Spark (a minute)
 	@major="$$($(JAVA_MAJOR))"; if [ "$${major:-0}" -ge 17 ]; \
 	  then $(MAKE) --no-print-directory $(VENV)/.group-spark; \
 	  else echo "Java 17 or newer is missing, so the demo leaves out Spark"; fi

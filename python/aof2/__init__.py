@@ -13,8 +13,9 @@ process, while a writer may run. `verify` checks every byte, `repair` quarantine
 `Manifest` tells what happened to the segments of a log that records it. With `Tiers` a
 log keeps a budget of segment files and compresses the rest, or archives everything in an
 object store: `open` reads it there, `verify` and `scrub` check it there, `archived` names
-what is there, `restore` brings it back. `Catalog` holds what was decided about the logs of a
-directory; `aof2.catalog` has its values.
+what is there, `restore` brings it back. `Root` forks the logs of a directory and takes
+snapshots of them. `Catalog` holds what was decided about the logs of a directory;
+`aof2.catalog` has its values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ from aof2._aof2 import (
     Record,
     RecordId,
     RecordIds,
+    Root,
     Scan,
     Tiers,
     __version__,
@@ -97,7 +99,10 @@ from aof2._manifest_types import (
 from aof2._types import (
     ColdLocation,
     ColdStatus,
+    ForkedLog,
     KeptSegment,
+    LogNode,
+    LogTree,
     LostRange,
     MissingSegment,
     Problem,
@@ -112,6 +117,8 @@ from aof2._types import (
     Segment,
     SegmentCheck,
     SkippedRange,
+    SnapshotInfo,
+    Swept,
     TierMetrics,
     TierStatus,
     VerifyProgress,
@@ -149,6 +156,7 @@ __all__ = [
     "Follow",
     "ForeignFile",
     "ForkedHandle",
+    "ForkedLog",
     "Held",
     "InvalidConfig",
     "InvalidRecord",
@@ -157,6 +165,8 @@ __all__ = [
     "KeptSegment",
     "LastCopy",
     "Locked",
+    "LogNode",
+    "LogTree",
     "LostRange",
     "Manifest",
     "ManifestChunk",
@@ -190,6 +200,7 @@ __all__ = [
     "RestoreProgress",
     "RestoreReport",
     "RetentionReport",
+    "Root",
     "Scan",
     "ScrubFinding",
     "ScrubProgress",
@@ -200,6 +211,8 @@ __all__ = [
     "SegmentNotFound",
     "Shared",
     "SkippedRange",
+    "SnapshotInfo",
+    "Swept",
     "TierMetrics",
     "TierStatus",
     "Tiers",

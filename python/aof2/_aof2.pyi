@@ -1,5 +1,5 @@
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self, SupportsIndex, final, overload
 
@@ -16,9 +16,12 @@ from aof2._types import (
     Admission,
     ColdLocation,
     EndLike,
+    ForkAtLike,
+    ForkedLog,
     Format,
     Hydrate,
     Level,
+    LogTree,
     OnCorruption,
     OpenOptions,
     RepairReport,
@@ -31,8 +34,10 @@ from aof2._types import (
     ScrubReport,
     Segment,
     SkippedRange,
+    SnapshotInfo,
     StartLike,
     StrPath,
+    Swept,
     TierStatus,
     VerifyProgress,
     VerifyReport,
@@ -90,6 +95,7 @@ __all__ = [
     "Record",
     "RecordId",
     "RecordIds",
+    "Root",
     "Scan",
     "Tiers",
     "__version__",
@@ -294,6 +300,12 @@ class ReadableLog:
         hydrate: Hydrate = "auto",
     ) -> ArrowScan: ...
     def segments(self) -> list[Segment]: ...
+    def fork(
+        self, to: StrPath, at: ForkAtLike = None, *, root: StrPath | None = None
+    ) -> ForkedLog: ...
+    def snapshot(
+        self, name: str, at: ForkAtLike = None, expires: timedelta | datetime | None = None
+    ) -> SnapshotInfo: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -437,6 +449,29 @@ class Reader(ReadableLog):
     @property
     def closed_cleanly(self) -> bool | None: ...
     def __reduce__(self) -> tuple[Callable[[str], Reader], tuple[str]]: ...
+
+@final
+class Root:
+    def __new__(cls, path: StrPath) -> Self: ...
+    @property
+    def dir(self) -> str: ...
+    def path(self, name: str) -> str: ...
+    def fork(self, from_: str | ReadableLog, to: str, at: ForkAtLike = None) -> ForkedLog: ...
+    def snapshot(
+        self,
+        log: str | ReadableLog,
+        name: str,
+        at: ForkAtLike = None,
+        expires: timedelta | datetime | None = None,
+    ) -> SnapshotInfo: ...
+    def snapshots(self, log: str | ReadableLog) -> list[SnapshotInfo]: ...
+    def drop_snapshot(self, log: str | ReadableLog, name: str) -> None: ...
+    def drop(self, log: str) -> list[str]: ...
+    def purge(self, log: str) -> None: ...
+    def detach(self, log: str) -> int: ...
+    def tree(self) -> LogTree: ...
+    def sweep(self) -> Swept: ...
+    def __reduce__(self) -> tuple[type[Root], tuple[str]]: ...
 
 @final
 class ManifestFiles:

@@ -17,6 +17,7 @@ mod manifest;
 mod path;
 mod record;
 mod report;
+mod root;
 mod scan;
 mod scrub;
 mod sizes;
@@ -51,6 +52,8 @@ mod _aof2 {
     use crate::manifest::ManifestFiles;
     #[pymodule_export]
     use crate::record::{Record, RecordId, RecordIds};
+    #[pymodule_export]
+    use crate::root::Root;
     #[pymodule_export]
     use crate::scan::{Follow, Scan};
     #[pymodule_export]

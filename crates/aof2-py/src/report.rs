@@ -94,6 +94,7 @@ fn segment<'py>(py: Python<'py>, info: &SegmentInfo) -> Built<'py> {
         .set("warm_bytes", info.warm_bytes)?
         .set("cold_bytes", info.cold_bytes)?
         .set("damage", info.damage.as_ref().map(ToString::to_string))?
+        .set("stream_id", info.stream_id.as_u64())?
         .build("Segment")
 }
 

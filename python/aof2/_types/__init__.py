@@ -6,6 +6,7 @@ The native module makes the values, by their names here.
 from aof2._types.arguments import (
     Admission,
     EndLike,
+    ForkAtLike,
     Format,
     Hydrate,
     KeptReason,
@@ -19,6 +20,7 @@ from aof2._types.arguments import (
     StrPath,
     Visibility,
 )
+from aof2._types.forks import ForkedLog, LogNode, LogTree, SnapshotInfo, Swept
 from aof2._types.log import Segment, SkippedRange, Watermarks
 from aof2._types.restore import MissingSegment, RestoreProgress, RestoreReport
 from aof2._types.retention import KeptSegment, RetentionReport
@@ -38,11 +40,15 @@ __all__ = [
     "ColdLocation",
     "ColdStatus",
     "EndLike",
+    "ForkAtLike",
+    "ForkedLog",
     "Format",
     "Hydrate",
     "KeptReason",
     "KeptSegment",
     "Level",
+    "LogNode",
+    "LogTree",
     "LostRange",
     "MissingSegment",
     "OnCorruption",
@@ -62,8 +68,10 @@ __all__ = [
     "SegmentCheck",
     "SkipReason",
     "SkippedRange",
+    "SnapshotInfo",
     "StartLike",
     "StrPath",
+    "Swept",
     "TierMetrics",
     "TierStatus",
     "VerifyProgress",

@@ -33,6 +33,8 @@ StartLike: TypeAlias = "Literal['earliest', 'latest'] | int | RecordId | datetim
 EndLike: TypeAlias = "Literal['now'] | int | RecordId | datetime | None"
 """Where to stop, not included. "now": behind what is visible at the start, where a scan stops
 in any case. With None a follower never does."""
+ForkAtLike: TypeAlias = "int | RecordId | datetime | str | None"
+"""Where a log is cut: before an offset, a record or a moment, or at a snapshot; None is the end."""
 SkipReason: TypeAlias = Literal["damaged", "lost"]
 """Why a scan passed over records: they do not validate, or a repair left a gap for them."""
 KeptReason: TypeAlias = Literal[
@@ -43,6 +45,7 @@ KeptReason: TypeAlias = Literal[
     "damaged",
     "newest_archived",
     "held",
+    "shared",
 ]
 """Why retention let a segment stay."""
 

@@ -61,6 +61,8 @@ class Segment:
     """Bytes of its copy in the object store, if there is one."""
     damage: str | None
     """What was found wrong with it when the log was opened."""
+    stream_id: int
+    """Id of the log that it belongs to: another one, if this log was forked and shares it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

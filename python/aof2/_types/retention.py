@@ -20,7 +20,7 @@ class KeptSegment:
     """Its number."""
     reason: KeptReason
     """Why it stays. "future_timestamp": its newest record is stamped later than now, so that
-    no limit by age lets it go before that moment."""
+    no limit by age lets it go before that moment. "shared": a fork or a snapshot reads it."""
     last_timestamp_ms: int | None
     """Largest timestamp of its records, once sealed."""
 

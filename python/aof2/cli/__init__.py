@@ -16,6 +16,7 @@ The commands are in ``commands``, one a file. What they share:
 ``fileformats``    files that records come from and go to
 ``parquet``        Parquet, through pyarrow
 ``handles``        opening logs
+``roots``          logs by their names in a directory of logs
 ``writer``         who is writing a log
 ``reading``        printing records, and what was passed over
 ``ranges``         ranges of records, in words

@@ -31,6 +31,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("aof2.cli.commands.export", "Write records to JSON lines or Parquet."),
     "trim": ("aof2.cli.commands.trim", "Delete or archive old segments."),
     "seal": ("aof2.cli.commands.seal", "Close the active segment so that it can be trimmed."),
+    "fork": ("aof2.cli.commands.fork", "Make a log that begins with the records of another."),
+    "snapshot": (
+        "aof2.cli.commands.snapshot",
+        "Name a place of a log, list such places, or drop one.",
+    ),
+    "drop": ("aof2.cli.commands.drop", "Drop a log with all its records."),
+    "detach": ("aof2.cli.commands.detach", "Copy what a fork shares into the fork."),
+    "tree": (
+        "aof2.cli.commands.tree",
+        "Show the logs of a directory with their snapshots and forks.",
+    ),
+    "sweep": ("aof2.cli.commands.sweep", "Take away what crashes and dropped logs left."),
     "tiers": ("aof2.cli.commands.tiers", "Show which segments are hot, warm and cold."),
     "evict": ("aof2.cli.commands.evict", "Compress segments and remove their files."),
     "hydrate": ("aof2.cli.commands.hydrate", "Bring compressed segments back as files."),

@@ -205,7 +205,7 @@ def _of_log(error: BaseException) -> Failure:
             return Failure(ExitCode.NOT_FOUND, "no_such_database", message, hint, details)
         case aof2.NoSuchSnapshot():
             details |= _attributes(error, "name")
-            hint = "aof2 catalog tree shows them"
+            hint = "aof2 snapshot LOG lists those of a log, aof2 catalog tree those of a catalog"
             return Failure(ExitCode.NOT_FOUND, "no_such_snapshot", message, hint, details)
         case aof2.JobPending():
             details |= _attributes(error, "job_id")

@@ -40,6 +40,7 @@ def segment_object(segment: "Segment") -> dict[str, Any]:
         "last_timestamp_ms": segment.last_timestamp_ms,
         "ext_id": segment.ext_id,
         "damage": segment.damage,
+        "stream_id": f"{segment.stream_id:016x}",
     }
 
 

@@ -20,6 +20,8 @@ MOMENT_ALLOWED = (
     "(UTC where no zone is given)"
 )
 
+NAME_ALLOWED = "a name"
+
 
 def is_number(text: str) -> bool:
     """Plain digits; ``isdecimal`` alone would take those of other scripts."""
@@ -32,6 +34,13 @@ def parse_flag(text: str) -> bool:
     if text.lower() not in words:
         raise ValueError(text)
     return words[text.lower()]
+
+
+def parse_name(text: str) -> str:
+    """Read a name."""
+    if not text:
+        raise ValueError(text)
+    return text
 
 
 def parse_count(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`python -m aof2_dev.demo`: write, kill, recover, damage, repair, compress, archive, lose, query."""
+"""`python -m aof2_dev.demo`: write, kill, recover, damage, repair, compress, fork, archive, lose, query."""
 
 import argparse
 import importlib.util
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
-    from aof2_dev.demo import archive, steps
+    from aof2_dev.demo import archive, forks, steps
 
     acknowledged = steps.write_and_kill(screen, log, event_count)
     steps.recover(screen, log, acknowledged, event_count)
@@ -55,6 +55,7 @@ def _run(screen: Screen, log: Path, event_count: int, with_spark: bool) -> None:
     steps.scan(screen, log, event_count)
     steps.damage_and_repair(screen, log, event_count)
     steps.compress(screen, log, event_count)
+    event_count = forks.fork_and_go_on(screen, log, event_count)
     with archive.object_store(screen, log.parent / "s3") as is_there:
         if is_there:
             archive.archive_and_lose(screen, log, event_count)

@@ -6,7 +6,7 @@
 //! | a sync, which cannot be cut into slices | a background thread of the log | [`until_ready`] on the future |
 //! | checking a log in its directory | the caller's thread | [`here`], with reports of progress |
 //! | an object store answers, or does not | a thread of the call's own | [`aside`], with reports of progress, or [`left_alone`] |
-//! | a segment moves between tiers | a thread of the call's own | [`left_alone`] |
+//! | a segment moves between tiers, a log is forked, dropped or detached | a thread of the call's own | [`left_alone`] |
 //! | anything that is awaited | the runtime of [`asyncio`](crate::asyncio) | the loop of the caller |
 //!
 //! What is over in a moment, such as opening a directory, is only called without the GIL.

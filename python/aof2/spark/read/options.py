@@ -19,11 +19,13 @@ from aof2.spark.read.positions import EARLIEST, LATEST, Position, Positions, par
 from aof2.spark.streams import place_of
 from aof2.spark.values import (
     MOMENT_ALLOWED,
+    NAME_ALLOWED,
     SIZE_ALLOWED,
     SPAN_ALLOWED,
     parse_count,
     parse_flag,
     parse_moment_ms,
+    parse_name,
     parse_size_bytes,
     parse_span_ms,
 )
@@ -97,6 +99,7 @@ _OPTIONS = (
     _Option("endingOffsets", None, str, "an offset", "batch"),
     _Option("startingTimestamp", None, parse_moment_ms, MOMENT_ALLOWED),
     _Option("endingTimestamp", None, parse_moment_ms, MOMENT_ALLOWED, "batch"),
+    _Option("snapshot", None, parse_name, NAME_ALLOWED, "batch"),
     _words("visibility", "visibility", "durable", "appended"),
     _Option("failOnDataLoss", "fail_on_data_loss", parse_flag, _FLAG),
     _words("onCorruption", "on_corruption", "fail", "skip"),
@@ -228,7 +231,9 @@ def _starting(values: Mapping[str, Any], query: Query) -> Positions:
 
 
 def _ending(values: Mapping[str, Any]) -> Positions:
-    given = _one_of(values, "endingOffsets", "endingTimestamp")
+    given = _one_of(values, "endingOffsets", "endingTimestamp", "snapshot")
+    if given == "snapshot":
+        return Positions(Position("snapshot", name=values[given]))
     if given is None:
         return Positions(LATEST)
     if given == "endingTimestamp":
@@ -241,10 +246,12 @@ def _ending(values: Mapping[str, Any]) -> Positions:
     return ending
 
 
-def _one_of(values: Mapping[str, Any], first: str, second: str) -> str | None:
-    if first in values and second in values:
+def _one_of(values: Mapping[str, Any], *names: str) -> str | None:
+    given = [name for name in names if name in values]
+    if len(given) > 1:
+        first, second = given[:2]
         raise InvalidOption(f"options {first} and {second} exclude each other", option=second)
-    return next((name for name in (first, second) if name in values), None)
+    return given[0] if given else None
 
 
 def _refuse_pushdown(values: Mapping[str, Any]) -> None:

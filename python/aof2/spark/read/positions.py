@@ -27,9 +27,11 @@ _ALLOWED = (
 class Position:
     """A place in one stream."""
 
-    kind: Literal["earliest", "latest", "offset", "timestamp"]
+    kind: Literal["earliest", "latest", "offset", "timestamp", "snapshot"]
     #: The offset, or milliseconds since the epoch.
     value: int = 0
+    #: Of a snapshot.
+    name: str = ""
 
 
 EARLIEST = Position("earliest")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aof2.spark.errors import DataLoss, InvalidOption, listed
+from aof2.spark.read.snapshots import snapshot_offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +46,8 @@ def offset_of(log: aof2.Reader, position: Position, visibility: str = "durable")
             return log.offset_at(position.value, visibility=visibility)  # type: ignore[arg-type]
         case "offset":
             return position.value
+        case "snapshot":
+            return snapshot_offset(log, position.name)
 
 
 def batch_ranges(streams: Sequence[Stream], options: ReadOptions) -> list[StreamRange]:

@@ -112,17 +112,22 @@ fn fork_rows(parent: &Path, sizes: &Sizes) -> Outcome<()> {
     let (mut few, mut many) = (Vec::new(), Vec::new());
     let (mut open_few, mut open_many, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..sizes.rounds {
-        for (from, forks, opens) in
-            [("few", &mut few, &mut open_few), ("many", &mut many, &mut open_many)]
-        {
+        let mut sides = [("few", &mut few, &mut open_few), ("many", &mut many, &mut open_many)];
+        // What the one before left to be written must not always be paid by the same.
+        if round % 2 == 1 {
+            sides.reverse();
+        }
+        let name = |from: &str| format!("{from}-{round}");
+        for (from, forks, _) in &mut sides {
             // As a process does that has the log open.
-            let reader = AofReader::open(dir.path().join(from))?;
-            let name = format!("{from}-{round}");
+            let reader = AofReader::open(dir.path().join(&*from))?;
             let started = Instant::now();
-            let forked = root.fork_from(&reader, &dir.path().join(from), &name, &ForkAt::End)?;
+            root.fork_from(&reader, &dir.path().join(&*from), &name(from), &ForkAt::End)?;
             forks.push(ms(started.elapsed()));
+        }
+        for (from, _, opens) in &mut sides {
             let started = Instant::now();
-            let log = Aof::open(config(&forked.path))?;
+            let log = Aof::open(config(&dir.path().join(name(from))))?;
             opens.push(ms(started.elapsed()));
             log.close()?;
         }

@@ -120,9 +120,9 @@ fn fork_rows(parent: &Path, sizes: &Sizes) -> Outcome<()> {
         let name = |from: &str| format!("{from}-{round}");
         for (from, forks, _) in &mut sides {
             // As a process does that has the log open.
-            let reader = AofReader::open(dir.path().join(&*from))?;
+            let reader = AofReader::open(dir.path().join(*from))?;
             let started = Instant::now();
-            root.fork_from(&reader, &dir.path().join(&*from), &name(from), &ForkAt::End)?;
+            root.fork_from(&reader, &dir.path().join(*from), &name(from), &ForkAt::End)?;
             forks.push(ms(started.elapsed()));
         }
         for (from, _, opens) in &mut sides {

@@ -363,7 +363,11 @@ impl Source for ReadOnly {
     }
 
     fn inherited(&self) -> Option<Arc<Inherited>> {
-        self.inherited.load_full()
+        // Asked for every lookup, and most logs are no forks.
+        match self.identity.lineage {
+            Some(_) => self.inherited.load_full(),
+            None => None,
+        }
     }
 
     fn remembers(&self) -> bool {

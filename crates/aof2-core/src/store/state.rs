@@ -189,8 +189,13 @@ impl Store {
     }
 
     /// What the log has from others, if it is a fork.
+    #[inline]
     pub(crate) fn inherited(&self) -> Option<Arc<Inherited>> {
-        self.inherited.load_full()
+        // Asked for every lookup, and most logs are no forks.
+        match self.identity.lineage {
+            Some(_) => self.inherited.load_full(),
+            None => None,
+        }
     }
 
     /// From now on the log inherits this.
